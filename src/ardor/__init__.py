@@ -1,0 +1,49 @@
+"""Ardor: from labelled images to a small, sparse, trained network, by Bayesian architecture search."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ardor.architecture import Architecture, Choice
+    from ardor.errors import ArdorError
+    from ardor.methods import Method
+    from ardor.model import Model
+    from ardor.run import Run, load
+    from ardor.search import search
+    from ardor.spaces import Net, Space
+    from ardor.train import train
+
+# Loaded when first asked for: `ardor --help` must not wait for torch.
+_HOMES = {
+    "Architecture": "architecture",
+    "ArdorError": "errors",
+    "Choice": "architecture",
+    "Method": "methods",
+    "Model": "model",
+    "Net": "spaces",
+    "Run": "run",
+    "Space": "spaces",
+    "load": "run",
+    "search": "search",
+    "train": "train",
+}
+
+__all__ = [
+    "Architecture",
+    "ArdorError",
+    "Choice",
+    "Method",
+    "Model",
+    "Net",
+    "Run",
+    "Space",
+    "load",
+    "search",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ardor' has no attribute '{name}'")
+    return getattr(import_module(f"ardor.{_HOMES[name]}"), name)

@@ -1,0 +1,80 @@
+"""Choices and architectures: plain values, and their JSON. Standard library only."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from ardor.errors import ArdorError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One decision of a space; never with a single option, which would have no gradient."""
+
+    name: str  # "normal/0>2": key of gates, checkpoints and reports; no dots
+    kind: Literal["op", "edge", "width"]
+    options: tuple[str, ...]  # in gate order
+    copies: int = 1  # places in the net that share it, e.g. the six normal cells
+
+    def __post_init__(self) -> None:
+        if "." in self.name or len(set(self.options)) < 2 or self.copies < 1:
+            raise ValueError(f"not a choice: {self}")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A point of a space: the space's name and settings, and the kept options of every choice."""
+
+    space: str
+    settings: tuple[tuple[str, Any], ...]
+    kept: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @classmethod
+    def of(
+        cls, space: str, settings: Mapping[str, Any], kept: Mapping[str, tuple[str, ...]]
+    ) -> "Architecture":
+        """From mappings, with lists made tuples so that the value can be hashed."""
+        frozen = tuple((key, _frozen(value)) for key, value in sorted(settings.items()))
+        return cls(space, frozen, tuple((key, tuple(kept[key])) for key in sorted(kept)))
+
+    @cached_property
+    def options(self) -> Mapping[str, tuple[str, ...]]:
+        """Choice name -> kept options."""
+        return dict(self.kept)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `architecture.json`."""
+        return {
+            "format": FORMAT,
+            "space": self.space,
+            "settings": dict(self.settings),
+            "kept": {name: list(options) for name, options in self.kept},
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> "Architecture":
+        """The architecture that `to_json` wrote; an ArdorError if it is anything else."""
+        try:
+            if content["format"] != FORMAT:
+                raise ArdorError(
+                    f"architecture format {content['format']!r}; this version reads {FORMAT}",
+                    "use the version of Ardor that wrote the file",
+                )
+            kept = {str(name): tuple(map(str, kept)) for name, kept in content["kept"].items()}
+            return cls.of(str(content["space"]), dict(content["settings"]), kept)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArdorError(
+                f"not an architecture: {error!r}",
+                "an architecture file is what 'ardor search' writes as architecture.json",
+            ) from error
+
+    def __str__(self) -> str:
+        return json.dumps(self.to_json(), sort_keys=True)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value

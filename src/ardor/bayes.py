@@ -1,0 +1,86 @@
+"""Pure tensor functions of the theory: divergences, draws, entropies, curvature in the gates."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# Choice -> (copies | 1, batch | 1, options); an absent choice is left open.
+Gates = Mapping[str, Tensor]
+
+# Molchanov et al. 2017, eq. 14: the fit of the divergence to the log-uniform prior.
+K1, K2, K3 = 0.63576, 1.87320, 1.48695
+# Keeps log(mean^2) finite at mean 0, far below any weight that survives.
+TINY = 1e-16
+
+
+def log_noise_ratio(mean: Tensor, log_var: Tensor) -> Tensor:
+    """log lambda = log(sigma^2 / mu^2), elementwise: large where a value is only noise."""
+    return log_var - (mean.square() + TINY).log()
+
+
+def log_uniform_divergence(log_lambda: Tensor) -> Tensor:
+    """KL from N(mu, sigma^2) to p(w) ~ 1/|w|, elementwise in log lambda (Molchanov et al. 2017).
+
+    Both versions of VINNAS print its negative and add it to the loss; minimised, that would drive
+    lambda to 0 and never prune. Here it is the KL: positive and falling in log lambda. Nor is
+    log lambda clamped as in Molchanov's code, which would stop the gradient of large weights.
+    """
+    return K1 - K1 * torch.sigmoid(K2 + K3 * log_lambda) + 0.5 * F.softplus(-log_lambda)
+
+
+def log_uniform_kl(mean: Tensor, log_var: Tensor) -> Tensor:
+    """KL from N(mean, exp(log_var)) to the log-uniform prior, summed over all entries."""
+    return log_uniform_divergence(log_noise_ratio(mean, log_var)).sum()
+
+
+def gaussian_draw(mean: Tensor, log_var: Tensor) -> Tensor:
+    """One draw of N(mean, exp(log_var)), differentiable in both."""
+    return mean + (0.5 * log_var).exp() * torch.randn_like(mean)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """-sum p log p along the last dimension, in nats; 0 log 0 is 0."""
+    return torch.special.entr(probabilities).sum(-1)
+
+
+def best_probability(mean: Tensor, log_var: Tensor, *, points: int = 2001) -> Tensor:
+    """P(entry k is the largest) for independent Gaussians along the last dimension.
+
+    P_k = integral of N(x; mu_k, sigma_k^2) prod_{j != k} Phi((x - mu_j) / sigma_j) dx, by the
+    trapezium rule at quantiles of entry k, so that the grid follows the narrowest Gaussian.
+    """
+    mean, std = mean.double(), (0.5 * log_var.double()).exp()
+    quantiles = torch.linspace(-8, 8, points, dtype=torch.double, device=mean.device)
+    at = mean.unsqueeze(-1) + std.unsqueeze(-1) * quantiles  # (..., k, points)
+    z = (at.unsqueeze(-2) - mean[..., None, :, None]) / std[
+        ..., None, :, None
+    ]  # (..., k, j, point)
+    others = torch.special.log_ndtr(z).sum(-2) - torch.special.log_ndtr(quantiles)
+    density = (-0.5 * quantiles.square()).exp() / (2 * np.pi) ** 0.5
+    probabilities = torch.trapezoid(density * others.exp(), quantiles, dim=-1)
+    return (probabilities / probabilities.sum(-1, keepdim=True)).float()
+
+
+def gauss_newton_diagonal(logits_at: Callable[[Gates], Tensor], gates: Gates) -> Gates:
+    """sum_n J_n^T (diag p - p p^T) J_n, diagonal in every gate, for the images of `logits_at`.
+
+    `gates` are per image, (copies, batch, options), so that one backward pass for each class gives
+    the Jacobian rows of all images at once; the result is (copies, 1, options). Writing it as the
+    variance of J under p, centred, avoids the cancellation of E J^2 - (E J)^2 in float32.
+    """
+    at = {name: gate.detach().requires_grad_() for name, gate in gates.items()}
+    logits = logits_at(at)
+    p = logits.detach().softmax(-1)  # (batch, classes)
+    rows = [
+        torch.autograd.grad(logits[:, c].sum(), list(at.values()), retain_graph=True)
+        for c in range(logits.shape[1])
+    ]
+    diagonal = {}
+    for name, jacobian in zip(at, map(torch.stack, zip(*rows, strict=True)), strict=True):
+        weight = p.T[:, None, :, None]  # (classes, 1, batch, 1) against (classes, copies, batch, k)
+        centred = jacobian - (weight * jacobian).sum(0)
+        diagonal[name] = (weight * centred.square()).sum(0).sum(1, keepdim=True)
+    return diagonal

@@ -1,0 +1,54 @@
+"""The model card: what a network is, where it came from and how well it does."""
+
+import json
+from pathlib import Path
+
+from ardor.measure import nonzero_parameters, parameters
+from ardor.model import Model
+
+TEMPLATE = """---
+library_name: ardor
+pipeline_tag: image-classification
+tags: [neural-architecture-search, bayesian, sparse]
+---
+# Image classifier found by Ardor
+
+Takes {channels}-channel images of {height}x{width} pixels in 0..255 and tells {count} classes
+apart: {classes}.
+
+| | |
+|---|---|
+| parameters | {params:,} |
+| of them not zero | {nonzero:,} |
+{measured}
+Load it with `ardor.load("{run}")`, predict with `ardor predict {run} IMAGE...`. The weights are
+`model.safetensors`; `config.json` holds the architecture, the classes and the normalisation.
+
+It was trained on one set of images and measured on held-out images of that same set; on other
+images expect less. Its settings, its log and the certainty of every choice are in the run folder.
+"""
+
+MEASURES = {
+    "test_accuracy": "test accuracy",
+    "test_nll": "test negative log-likelihood, nats",
+    "test_ece": "test calibration error",
+}
+
+
+def card(run: Path, model: Model) -> str:
+    """The README.md of a model, with what metrics.json knows by now."""
+    path = run / "metrics.json"
+    metrics = json.loads(path.read_text()) if path.exists() else {}
+    rows = [f"| {words} | {metrics[name]:.4f} |" for name, words in MEASURES.items() if name in metrics]
+    channels, height, width = model.shape
+    return TEMPLATE.format(
+        channels=channels,
+        height=height,
+        width=width,
+        count=len(model.classes),
+        classes=", ".join(model.classes),
+        params=parameters(model.net),
+        nonzero=nonzero_parameters(model.net),
+        measured="".join(row + "\n" for row in rows),
+        run=run,
+    )

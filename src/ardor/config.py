@@ -1,0 +1,155 @@
+"""The settings of a run, by section, each with its type, range, default and a word on why."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ardor.errors import ArdorError, unknown
+from ardor.settings import Amount, Count, Rate, Settings, Share, checked
+
+Augmentation = Literal["crop", "flip", "erase", "cutout"]
+
+
+class DataConfig(Settings):
+    """Where the images come from."""
+
+    source: str = "digits"  # a folder, a file or a known name
+    size: int = Field(default=0, ge=0, le=1024)  # pixels a side; 0 takes it from the images
+    channels: Literal[0, 1, 3] = 0  # 0 takes it from the images
+    test: Share = 0.2  # of each class, where the source has no test images of its own
+    skip_broken: bool = False
+
+
+class Fitting(Settings):
+    """How weights are fitted, in the search and afterwards."""
+
+    epochs: int = Field(default=20, ge=0)
+    batch: int = Field(default=64, ge=2)
+    optimiser: Literal["adam", "sgd"] = "adam"
+    rate: Rate = 0.001
+    rate_end: Amount = 0.0  # where the schedule ends
+    schedule: Literal["cosine", "constant"] = "cosine"
+    momentum: Share = 0.9  # of sgd
+    weight_decay: Amount = 3e-4
+    clip: Rate = 5.0  # largest norm of the weights' gradient
+    smoothing: Share = 0.0  # label smoothing
+    augment: tuple[Augmentation, ...] = ("crop",)
+
+
+class SearchConfig(Fitting):
+    """The search: weights and gates of the supernet."""
+
+    fraction: float = Field(default=1.0, gt=0, le=1)  # of the training images
+    held_out: float = Field(default=0.5, gt=0, lt=1)  # of those: for gates and ranking
+    warmup: Share = 0.2  # of the epochs, with weights alone learning
+    gate_rate: Rate = 3e-4
+    gate_schedule: Literal["cosine", "constant"] = "constant"
+    gate_betas: tuple[Share, Share] = (0.5, 0.999)
+    gate_decay: Amount = 1e-3
+    keep: Literal["last", "best"] = (
+        "last"  # gates of the last epoch, or of the least held-out error
+    )
+    candidates: Count = 1  # drawn at the end and ranked on held-out images
+
+
+class TrainConfig(Fitting):
+    """The training of the found network, from scratch."""
+
+    epochs: int = Field(default=40, ge=0)
+    weight_decay: Amount = 0.0
+    variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
+    kl: Amount = 1.0  # 1 is the ELBO
+    kl_start: Share = 0.2  # the progress at which the KL begins to grow from zero
+    drop_path: Share = 0.0  # reached at the end, growing from zero
+    auxiliary_weight: Amount = 0.4  # of the auxiliary head's loss, where the network has one
+    validation: Share = 0.1  # of the training images, to watch by
+
+
+class PruneConfig(Settings):
+    """What leaves the trained network."""
+
+    threshold: float = 3.0  # log(sigma^2 / mu^2) from which a weight is only noise
+
+
+class Config(Settings):
+    """Everything that decides a run."""
+
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    data: DataConfig = DataConfig()
+    space: dict[str, Any] = {"name": "cells"}
+    method: dict[str, Any] = {"name": "vinnas"}
+    search: SearchConfig = SearchConfig()
+    network: dict[str, Any] = {}  # settings of the space that differ in the final network
+    train: TrainConfig = TrainConfig()
+    prune: PruneConfig = PruneConfig()
+
+
+SECTIONS: Mapping[str, type[Settings]] = {
+    "data": DataConfig,
+    "search": SearchConfig,
+    "train": TrainConfig,
+    "prune": PruneConfig,
+}
+
+
+def resolve(*layers: Mapping[str, Any]) -> Config:
+    """The settings after each layer has changed those before it, all of them checked."""
+    merged: dict[str, Any] = {"space": {"name": "cells"}, "method": {"name": "vinnas"}}
+    for layer in layers:
+        merged = merge(merged, layer)
+    for section, model in SECTIONS.items():
+        merged[section] = checked(section, model, merged.get(section, {}))
+    return checked("", Config, merged)
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the entries of `change`, section by section."""
+    merged = dict(base)
+    for key, value in change.items():
+        below = merged.get(key)
+        both = isinstance(value, Mapping) and isinstance(below, Mapping)
+        merged[key] = merge(below, value) if both else value
+    return merged
+
+
+def presets() -> dict[str, str]:
+    """Preset -> its first comment line."""
+    folder = resources.files("ardor") / "presets"
+    files = {f.name[:-5]: f for f in folder.iterdir() if f.name.endswith(".toml")}
+    return {name: files[name].read_text().splitlines()[0].lstrip("# ") for name in sorted(files)}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The settings of a preset."""
+    if name not in presets():
+        raise unknown("preset", name, presets())
+    return tomllib.loads((resources.files("ardor") / "presets" / f"{name}.toml").read_text())
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ArdorError(
+            f"cannot read settings from '{path}': {error}", "it must be a TOML file"
+        ) from error
+
+
+def assignment(text: str) -> dict[str, Any]:
+    """{"method": {"kl_gates": 0.5}} from "method.kl_gates=0.5"; what is no TOML value is a string."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ArdorError(f"'{text}' must be NAME=VALUE", "for example --set search.epochs=10")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    for part in reversed(name.strip().split(".")):
+        parsed = {part: parsed}
+    return dict(parsed)

@@ -1,0 +1,20 @@
+"""Images with labels: where they come from, how they are split, changed and normalised."""
+
+from ardor.data.augment import augment
+from ardor.data.images import Dataset, Images
+from ardor.data.normalise import Normalise
+from ardor.data.pictures import read_pictures
+from ardor.data.sources import describe, load, names
+from ardor.data.split import stratified
+
+__all__ = [
+    "Dataset",
+    "Images",
+    "Normalise",
+    "augment",
+    "describe",
+    "load",
+    "names",
+    "read_pictures",
+    "stratified",
+]

@@ -1,0 +1,125 @@
+"""Image files as tensors: any mode, depth and orientation to 8-bit grey or RGB of one size."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+from ardor.errors import ArdorError
+
+SUFFIXES = frozenset(
+    {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+)
+# Only these decoders: a file that calls itself .png could else reach Ghostscript.
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+DEEP = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
+GREY = DEEP | {"1", "L", "LA", "La"}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the first bytes of an image file say, as stored: not yet turned upright."""
+
+    width: int
+    height: int
+    grey: bool
+
+
+def is_picture(path: Path) -> bool:
+    """Whether the name is that of an image file, and not a hidden one."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+
+
+def read_header(path: Path) -> Header:
+    """Size and colour of an image file, without decoding it."""
+    with _opened(path) as image:
+        return Header(image.width, image.height, image.mode in GREY)
+
+
+def read_pictures(
+    paths: Sequence[Path], shape: tuple[int, int, int], *, skip_broken: bool = False
+) -> tuple[Tensor, list[Path]]:
+    """The images, uint8 (images, *shape), and the paths they were read from, in order."""
+    if shape[0] not in (1, 3):
+        raise ArdorError(
+            f"images cannot be read with {shape[0]} channels; must be 1 or 3",
+            "ask for 1 (grey) or 3 (RGB)",
+        )
+    pixels = torch.empty((len(paths), *shape), dtype=torch.uint8)
+    read: list[Path] = []
+    for path in paths:
+        try:
+            pixels[len(read)] = _decode(Path(path), shape)
+        except ArdorError:
+            if not skip_broken:
+                raise
+            continue
+        read.append(path)
+    return pixels[: len(read)], read
+
+
+def _decode(path: Path, shape: tuple[int, int, int]) -> Tensor:
+    """One image, upright, in 8 bits, covering the wanted size and cropped to its centre."""
+    channels, height, width = shape
+    with _opened(path) as image:
+        # A large JPEG is decoded at a fraction of its size, never under twice the wanted one.
+        image.draft(None, (2 * max(height, width), 2 * max(height, width)))
+        image.load()
+        flat = _flat(_upright(image)).convert("L" if channels == 1 else "RGB")
+        if flat.size != (width, height):
+            flat = ImageOps.fit(flat, (width, height), Image.Resampling.BILINEAR)
+        pixels = torch.from_numpy(np.array(flat))
+    return pixels.reshape(height, width, channels).permute(2, 0, 1)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The image turned as its EXIF record says; as it is where the record cannot be read."""
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # broken EXIF records raise of every kind, and the pixels are good
+        return image
+
+
+def _flat(image: Image.Image) -> Image.Image:
+    """The image in 8 bits a channel, with what is transparent laid on white."""
+    if image.mode == "F":
+        raise ArdorError("it holds floating-point pixels, whose range is unknown")
+    if image.mode in DEEP:
+        values = np.asarray(image).clip(0, 65535) / 257
+        return Image.fromarray(np.rint(values).astype(np.uint8))
+    if not image.has_transparency_data:
+        return image
+    white = Image.new("RGBA", image.size, "white")
+    white.alpha_composite(image.convert("RGBA"))
+    return white.convert("RGB")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """The opened image; what goes wrong with it becomes an error that names the file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path, formats=FORMATS) as image:
+                yield image
+    # Decoders fail with whatever the broken bytes led them to: OSError, SyntaxError, KeyError.
+    except Exception as error:
+        raise ArdorError(
+            f"cannot read image {path}: {_reason(error)}",
+            "mend or remove the file, or leave such files out with data.skip_broken=true",
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why an image could not be read, in one line without its path."""
+    if isinstance(error, UnidentifiedImageError):
+        return "it is not an image, or not of a kind that is read (PNG, JPEG, BMP, GIF, ...)"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,86 @@
+"""Where images come from, a kind of source per file; a new file here is a new kind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ardor.data.images import Images
+from ardor.errors import ArdorError
+
+Labelled = tuple[NDArray[Any], NDArray[Any]]  # uint8 (n, channels, height, width); labels (n,)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How images should come out of files that differ: 0 leaves the choice to the reader."""
+
+    size: int
+    channels: int
+    skip_broken: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a reader found; without `test`, part of `train` is held out later."""
+
+    train: Images
+    test: Images | None
+    classes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Reader(Protocol):
+    """A module of this folder; its docstring is its description."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether the path, or a name that is no path, is for this reader."""
+
+    def read(self, path: Path, wanted: Wanted) -> Found:
+        """The images at a path it recognises."""
+
+
+def names() -> list[str]:
+    """Names of all readers, in the order in which they are asked."""
+    found = (module.name for module in iter_modules(__path__))
+    return sorted(name for name in found if not name.startswith("_"))
+
+
+def find(name: str) -> Reader:
+    """The reader of that name."""
+    return cast(Reader, import_module(f"{__name__}.{name}"))
+
+
+def found_in(
+    path: Path,
+    train: Labelled,
+    test: Labelled | None,
+    *,
+    classes: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Found:
+    """Arrays as a find: the classes are the labels that occur in training, in order."""
+    values, numbers = np.unique(train[1], return_inverse=True)
+    kept = tuple(classes[value] if classes else str(value) for value in values)
+    images = _images(train[0], numbers)
+    if test is None:
+        return Found(images, None, kept, tuple(notes))
+    strange = np.setdiff1d(test[1], values)
+    if strange.size:
+        raise ArdorError(
+            f"label {strange[0]} occurs in the test images of {path}, but not in training",
+            "remove these test images, or add training images of that class",
+        )
+    return Found(images, _images(test[0], np.searchsorted(values, test[1])), kept, tuple(notes))
+
+
+def _images(pixels: NDArray[Any], labels: NDArray[Any]) -> Images:
+    return Images(
+        torch.from_numpy(np.ascontiguousarray(pixels)), torch.from_numpy(labels.astype(np.int64))
+    )

@@ -1,0 +1,154 @@
+"""CIFAR-10: a folder of data_batch_1 ... test_batch, as .npz, official .bin or Python files."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ardor.data.arrays import check_labels, need, read_arrays
+from ardor.data.pickles import read_plain_pickle
+from ardor.data.readers import Found, Labelled, Wanted, found_in
+from ardor.errors import ArdorError
+
+SHAPE = (3, 32, 32)
+PIXELS = 3 * 32 * 32
+AGAIN = "download the set again, or remove the file"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What one set of the family calls its files; CIFAR-100 would be another of these."""
+
+    train: tuple[str, ...]
+    test: str
+    meta: str
+    label_bytes: int  # in front of each binary image; the last of them is the class
+    labels: str  # the classes of the images, in the Python files
+    label_names: str  # the names of the classes, in the Python file `meta`
+    classes: tuple[str, ...]  # the names where no file gives them
+
+
+CIFAR10 = Variant(
+    train=tuple(f"data_batch_{number}" for number in range(1, 6)),
+    test="test_batch",
+    meta="batches.meta",
+    label_bytes=1,
+    labels="labels",
+    label_names="label_names",
+    classes=(
+        *("airplane", "automobile", "bird", "cat", "deer"),
+        *("dog", "frog", "horse", "ship", "truck"),
+    ),
+)
+
+
+def recognises(path: Path) -> bool:
+    """Whether the folder holds any batch, in any layout."""
+    return any(_batches(path, CIFAR10, suffix) for suffix in LAYOUTS)
+
+
+def read(path: Path, wanted: Wanted) -> Found:
+    """The training batches that are there, and the test batch."""
+    variant = CIFAR10
+    suffix = next(suffix for suffix in LAYOUTS if _batches(path, variant, suffix))
+    files = _batches(path, variant, suffix)
+    _check_complete(files, path, variant, suffix)
+    classes = _class_names(path, variant)
+    # Unpacking lets other threads run, and is nearly all there is to do.
+    with ThreadPoolExecutor() as pool:
+        *train, test = pool.map(lambda file: _batch(file, suffix, variant, classes), files)
+    pixels, labels = (np.concatenate(arrays) for arrays in zip(*train, strict=True))
+    whole = len(variant.train)
+    notes = [f"only {len(train)} of {whole} training batches found"] if len(train) < whole else []
+    return found_in(path, (pixels, labels), test, classes=classes, notes=notes)
+
+
+def _check_complete(files: list[Path], path: Path, variant: Variant, suffix: str) -> None:
+    """Raise unless there is something to train on and something to test on."""
+    test = path / f"{variant.test}{suffix}"
+    if test in files and len(files) > 1:
+        return
+    missing = f"{variant.train[0]}{suffix}" if test in files else test.name
+    raise ArdorError(
+        f"{path} has no {missing}; must hold training batches and a test batch",
+        f"put {missing} into the folder",
+    )
+
+
+def _batches(folder: Path, variant: Variant, suffix: str) -> list[Path]:
+    """The batches that exist in one layout, the test batch last."""
+    files = [folder / f"{name}{suffix}" for name in (*variant.train, variant.test)]
+    return [file for file in files if file.is_file()]
+
+
+def _class_names(folder: Path, variant: Variant) -> tuple[str, ...]:
+    """Names of the classes from the set's own file, or those that everyone knows."""
+    text, pickled = folder / f"{variant.meta}.txt", folder / variant.meta
+    if text.is_file():
+        return tuple(text.read_text(errors="replace").split())
+    if pickled.is_file():
+        names = read_plain_pickle(pickled).get(variant.label_names, [])
+        return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+    return variant.classes
+
+
+def _batch(path: Path, suffix: str, variant: Variant, classes: tuple[str, ...]) -> Labelled:
+    """The images and labels of one file, or an error where they are not those of CIFAR."""
+    pixels, labels = LAYOUTS[suffix](path, variant)
+    if pixels.dtype != np.uint8 or pixels.shape[1:] != SHAPE:
+        raise ArdorError(
+            f"images in {path} are {pixels.dtype} {pixels.shape}; must be uint8 (n, 3, 32, 32)",
+            AGAIN,
+        )
+    labels = check_labels(labels, len(pixels), path)
+    known = range(len(classes))
+    strange = [value for value in np.unique(labels).tolist() if value not in known]
+    if strange:
+        raise ArdorError(f"label {strange[0]} in {path}; must be 0..{len(classes) - 1}", AGAIN)
+    return pixels, labels
+
+
+def _from_npz(path: Path, variant: Variant) -> Labelled:
+    arrays = read_arrays(path, ("x", "y"))
+    return need(arrays, "x", path), need(arrays, "y", path)
+
+
+def _from_binary(path: Path, variant: Variant) -> Labelled:
+    """Records of label bytes and pixels; there is no header."""
+    record = variant.label_bytes + PIXELS
+    raw = np.fromfile(path, np.uint8)
+    if len(raw) % record or not len(raw):
+        raise ArdorError(
+            f"{path} is cut short: expected a multiple of {record} bytes, found {len(raw)}", AGAIN
+        )
+    records = raw.reshape(-1, record)
+    return records[:, variant.label_bytes :].reshape(-1, *SHAPE), records[
+        :, variant.label_bytes - 1
+    ]
+
+
+def _from_pickle(path: Path, variant: Variant) -> Labelled:
+    """The official Python layout: rows of 3072 bytes under `data`, a list of labels."""
+    content = read_plain_pickle(path)
+    pixels, labels = content.get("data"), content.get(variant.labels)
+    if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
+        raise ArdorError(f"{path} has no array 'data' of uint8 (n, {PIXELS})", AGAIN)
+    return pixels.reshape(-1, *SHAPE), _integers(labels, path)
+
+
+def _integers(labels: object, path: Path) -> NDArray[Any]:
+    """A list of labels as an array."""
+    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+        raise ArdorError(f"{path} has no list of integers as its labels", AGAIN)
+    return np.array(labels, np.int64)
+
+
+LAYOUTS: Mapping[str, Callable[[Path, Variant], Labelled]] = {
+    ".npz": _from_npz,
+    ".bin": _from_binary,
+    "": _from_pickle,
+}

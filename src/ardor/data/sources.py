@@ -1,0 +1,143 @@
+"""From what a person types, a folder, a file or a known name, to a data set ready to learn from."""
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+
+import torch
+
+from ardor.data import readers
+from ardor.data.images import Dataset, Images
+from ardor.data.pixels import recoloured, resized
+from ardor.data.readers import Found, Reader, Wanted
+from ardor.data.split import stratified
+from ardor.errors import ArdorError
+
+FEWEST = 4  # images of a class that a test set can be held out of
+SMALLEST = 8  # side of an image that a network can still halve three times
+
+
+def names() -> list[str]:
+    """Names of the kinds of source that are known."""
+    return readers.names()
+
+
+def describe() -> dict[str, str]:
+    """One line on each kind of source."""
+    return {name: (readers.find(name).__doc__ or "").split("\n")[0] for name in names()}
+
+
+def load(
+    source: str,
+    *,
+    size: int = 0,
+    channels: int = 0,
+    test: float = 0.2,
+    skip_broken: bool = False,
+    seed: int = 0,
+) -> Dataset:
+    """The data set at a path or of a known name; 0 leaves size and channels as they are found.
+
+    The set's own test images are used where there are some; else the fraction `test` is held out.
+    """
+    _check_settings(size, channels, test)
+    reader, path = _resolve(os.fspath(source))
+    found = _read(reader, path, Wanted(size, channels, skip_broken))
+    _check_classes(found, path)
+    train, notes = _shaped(found.train, size, channels)
+    if found.test is not None:
+        heldout, _ = _shaped(found.test, size, channels)
+    else:
+        kept, held = stratified(train.labels, [1 - test, test], seed=seed)
+        train, heldout = train[kept], train[held]
+        notes.append(f"test: {test * 100:g} % of each class, held out")
+    name = path.stem if path.is_file() else path.absolute().name
+    return Dataset(name, train, heldout, found.classes, (*found.notes, *notes))
+
+
+def _resolve(source: str) -> tuple[Reader, Path]:
+    """The reader for a source, and its path; a bare word stays one, so that it can be a name."""
+    path = Path(os.path.expanduser(source))
+    path = path if source == path.name else path.absolute()
+    for name in names() if source else ():
+        reader = readers.find(name)
+        if reader.recognises(path):
+            return reader, path
+    if source and path.is_dir():
+        raise ArdorError(
+            f"no images found in {path}; must hold a folder of images for each class",
+            f"sort them as in {path / 'cat' / '1.png'}, or see `ardor list data` for other kinds",
+        )
+    if source and path.exists():
+        raise ArdorError(
+            f"cannot tell what {path} holds; a file must be .npz",
+            "unpack archives first; `ardor list data` shows what is read",
+        )
+    raise _missing(source)
+
+
+def _missing(source: str) -> ArdorError:
+    """The error for a source that is neither a path nor a name."""
+    if source in names():
+        return ArdorError(
+            f"'{source}' is a kind of data, not a place; must be the path of a folder or file",
+            f"give the path: {describe()[source]}",
+        )
+    places = [name for name in names() if readers.find(name).recognises(Path(name))]
+    near = get_close_matches(source, places, n=1, cutoff=0.6)
+    hint = "give the path of a folder of images or an .npz file, or a name: " + ", ".join(places)
+    return ArdorError(
+        f"no such file or folder: '{source}'", f"did you mean '{near[0]}'?" if near else hint
+    )
+
+
+def _read(reader: Reader, path: Path, wanted: Wanted) -> Found:
+    """What the reader finds; a file that may not be opened is told by name."""
+    try:
+        return reader.read(path, wanted)
+    except OSError as error:
+        raise ArdorError(
+            f"cannot read {error.filename or path}: {error.strerror or error}",
+            "check that the file is whole and may be read",
+        ) from error
+
+
+def _shaped(images: Images, size: int, channels: int) -> tuple[Images, list[str]]:
+    """The images in the size and colour asked for, and what was done to them."""
+    pixels, notes = images.pixels, []
+    if size and tuple(pixels.shape[2:]) != (size, size):
+        notes.append(f"resized to {size}x{size}")
+        pixels = resized(pixels, size)
+    if channels and channels != pixels.shape[1]:
+        notes.append("turned grey" if channels == 1 else "grey images repeated in RGB")
+        pixels = recoloured(pixels, channels)
+    return Images(pixels, images.labels), notes
+
+
+def _check_settings(size: int, channels: int, test: float) -> None:
+    """Raise where a setting makes no sense for any source."""
+    if size and size < SMALLEST:
+        raise ArdorError(f"size is {size}; must be 0 or at least {SMALLEST}", "0 keeps the size")
+    if channels not in (0, 1, 3):
+        raise ArdorError(f"channels is {channels}; must be 0, 1 or 3", "0 keeps the colours")
+    if not 0 < test < 1:
+        raise ArdorError(f"test is {test}; must lie between 0 and 1", "0.2 holds out a fifth")
+
+
+def _check_classes(found: Found, path: Path) -> None:
+    """Raise where there is nothing to learn or too little to test on."""
+    counts = torch.bincount(found.train.labels, minlength=len(found.classes)).tolist()
+    if not found.train.pixels.numel() or (found.test is not None and not len(found.test)):
+        raise ArdorError(f"{path} holds no images to train or to test on", "add some images")
+    if len(counts) < 2:
+        raise ArdorError(
+            f"{path} has only one class, '{found.classes[0]}'; must have at least two",
+            "add images of what is to be told apart from it, in a folder or label of their own",
+        )
+    needed, why = (FEWEST, " to hold out a test set") if found.test is None else (1, "")
+    for name, count in zip(found.classes, counts, strict=True):
+        if count < needed:
+            raise ArdorError(
+                f"class '{name}' in {path} has {count} images; must have at least {needed}{why}",
+                "add images of this class, or leave the class out",
+            )

@@ -1,0 +1,24 @@
+"""What a user can cause, as one line that names the value and a hint that names the way out."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ArdorError(Exception):
+    """A failure that the user can mend; the command line prints it and exits with 1."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Interrupted(Exception):
+    """The run was asked to stop and has saved all it did."""
+
+
+def unknown(kind: str, value: str, known: Iterable[str]) -> ArdorError:
+    """The error for a name that is not in `known`, with the nearest one that is."""
+    names = sorted(known)
+    near = get_close_matches(value, names, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"see what is known: {', '.join(names)}"
+    return ArdorError(f"unknown {kind} '{value}'; known: {', '.join(names)}", hint)

@@ -1,0 +1,103 @@
+"""ONNX by the torch.export path, and proof that it computes the same."""
+
+import contextlib
+import io
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+# onnxruntime phones home unless told not to before its import.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+import onnx
+import onnxruntime
+import torch
+from torch import Tensor
+
+from ardor.errors import ArdorError
+from ardor.files import write
+from ardor.model import Model
+
+OPSET = 20
+TOLERANCE = 1e-4
+
+
+def export(model: Model, path: Path, images: Tensor) -> float:
+    """Writes the ONNX file; the largest difference of logits on `images`, checked by onnxruntime."""
+    content = to_onnx(model)
+    difference = largest_difference(model, content, images)
+    if not difference < TOLERANCE:
+        raise ArdorError(
+            f"the ONNX network differs from the trained one by {difference:.2g}; "
+            f"it must be less than {TOLERANCE:g}",
+            "nothing was written; please report the architecture.json of this run",
+        )
+    write(path, content)
+    return difference
+
+
+def to_onnx(model: Model) -> bytes:
+    """The network as ONNX: "pixels" (batch, channels, height, width) in 0..255 -> "logits"."""
+    model = model.cpu().eval()
+    example = torch.zeros(2, *model.shape)
+    with quiet():
+        program = torch.onnx.export(
+            model,
+            (example,),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=["pixels"],
+            output_names=["logits"],
+            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+        )
+    assert program is not None
+    proto = program.model_proto
+    strip_(proto)
+    onnx.checker.check_model(proto, full_check=True)
+    return bytes(proto.SerializeToString())
+
+
+def strip_(proto: "onnx.ModelProto") -> None:
+    """Removes the exporter's notes: they hold the local paths of source files."""
+    graphs = [proto.graph, *proto.functions]
+    for graph in graphs:
+        for node in graph.node:
+            del node.metadata_props[:]
+            node.doc_string = ""
+        del graph.metadata_props[:]
+        for value in [*graph.value_info, *getattr(graph, "initializer", [])]:
+            del value.metadata_props[:]
+    for value in [*proto.graph.input, *proto.graph.output]:
+        del value.metadata_props[:]
+    del proto.metadata_props[:]
+
+
+def largest_difference(model: Model, content: bytes, images: Tensor) -> float:
+    """The largest absolute difference of logits between torch and onnxruntime."""
+    pixels = images.float().cpu()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    (theirs,) = session.run(["logits"], {"pixels": pixels.numpy()})
+    with torch.no_grad():
+        ours = model(pixels)
+    return float((ours - torch.from_numpy(theirs)).abs().max())
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps the exporter's chatter off the terminal."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

@@ -1,0 +1,143 @@
+"""The layers that operations, cells and networks are made of."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ardor.bayes import log_noise_ratio, log_uniform_kl
+
+# VINNAS, second version; the first prints lambda >= 3, a slip (Molchanov et al. 2017: log alpha).
+PRUNE_AT = 3.0
+LOG_VAR_START = -10.0
+# Inside the root, so that its slope at zero variance is finite: a std of 1e-8.
+FLOOR = 1e-16
+# Above it a square times exp(10) summed over a kernel could leave float32.
+LARGEST_SQUARE = 1e28
+
+
+class Variational(nn.Module):
+    """Gaussian weights with mean `weight` and variance exp(`log_var`), under a log-uniform prior."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    log_var: nn.Parameter
+
+    def start_(self) -> None:
+        """Xavier-uniform means, log-variances of -10 (VINNAS, section V)."""
+        self.log_var = nn.Parameter(torch.full_like(self.weight, LOG_VAR_START))
+        nn.init.xavier_uniform_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def variance(self) -> Tensor:
+        """sigma^2, held where float32 can square and sum it."""
+        return self.log_var.clamp(-30, 10).exp()
+
+    def pruned(self, threshold: float = PRUNE_AT) -> Tensor:
+        """The means, zero where log lambda says that a weight is only noise."""
+        noise = log_noise_ratio(self.weight, self.log_var) >= threshold
+        return self.weight.masked_fill(noise, 0.0)
+
+    def kl(self) -> Tensor:
+        """KL of all weights to the prior, in nats."""
+        return log_uniform_kl(self.weight, self.log_var)
+
+
+def local_draw(mean: Tensor, variance: Tensor) -> Tensor:
+    """Activations drawn instead of weights (Kingma et al. 2015): less noise in the gradient."""
+    return mean + (variance + FLOOR).sqrt() * torch.randn_like(mean)
+
+
+class VariationalConv2d(Variational, nn.Conv2d):
+    """A convolution with Gaussian weights; its bias, if any, is in the mean only."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.start_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return self._conv_forward(x, self.pruned(), self.bias)
+        square = x.square().clamp_max(LARGEST_SQUARE)
+        mean = self._conv_forward(x, self.weight, self.bias)
+        return local_draw(mean, self._conv_forward(square, self.variance(), None))
+
+
+class VariationalLinear(Variational, nn.Linear):
+    """A linear map with Gaussian weights; its bias, if any, is in the mean only."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.start_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return F.linear(x, self.pruned(), self.bias)
+        square = x.square().clamp_max(LARGEST_SQUARE)
+        mean = F.linear(x, self.weight, self.bias)
+        return local_draw(mean, F.linear(square, self.variance()))
+
+
+def linear_for(conv: type[nn.Conv2d]) -> type[nn.Linear]:
+    """The linear layer with the same kind of weights as `conv`."""
+    return VariationalLinear if issubclass(conv, VariationalConv2d) else nn.Linear
+
+
+class FactorizedReduce(nn.Module):
+    """Halves the image without dropping pixels: two strided 1x1 convolutions, one shifted by one."""
+
+    def __init__(self, inputs: int, outputs: int, *, conv: type[nn.Conv2d], norm: Any) -> None:
+        super().__init__()
+        self.even = conv(inputs, outputs // 2, 1, stride=2, bias=False)
+        self.odd = conv(inputs, outputs - outputs // 2, 1, stride=2, bias=False)
+        self.norm = norm(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(x)
+        # An odd side is padded, so that both halves have the size of any other strided operation.
+        shifted = F.pad(x, (-1, x.shape[3] % 2, -1, x.shape[2] % 2))
+        return self.norm(torch.cat([self.even(x), self.odd(shifted)], 1))
+
+
+class DropPath(nn.Module):
+    """Drops whole examples of a path while training, and scales the rest up (Larsson et al. 2017)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.rate == 0:
+            return x
+        keep = 1 - self.rate
+        return x * (torch.rand(x.shape[0], 1, 1, 1, device=x.device) < keep) / keep
+
+
+class Mixed(nn.Module):
+    """The candidates of one choice, added up under their gates."""
+
+    def __init__(self, options: tuple[str, ...], candidates: dict[str, nn.Module]) -> None:
+        super().__init__()
+        self.candidates = nn.ModuleDict(candidates)
+        self.gate_of = {name: options.index(name) for name in candidates}
+        self.drop_path = DropPath()
+
+    def forward(self, x: Tensor, gates: Tensor | None = None) -> Tensor | None:
+        """The sum, or None where every gate is shut; `gates` is (batch | 1, options)."""
+        outputs = []
+        for name, candidate in self.candidates.items():
+            gate = None if gates is None else gates[:, self.gate_of[name], None, None, None]
+            if is_shut(gate):
+                continue
+            output = candidate(x)
+            if not isinstance(candidate, nn.Identity):
+                output = self.drop_path(output)
+            outputs.append(output if gate is None else gate * output)
+        return sum(outputs[1:], outputs[0]) if outputs else None
+
+
+def is_shut(gate: Tensor | None) -> bool:
+    """True for a gate that is zero and cannot learn to be anything else: nothing need be computed."""
+    return gate is not None and not gate.requires_grad and not bool(gate.any())

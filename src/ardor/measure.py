@@ -1,0 +1,75 @@
+"""What a network does and what it costs: likelihood, calibration, parameters, multiply-adds."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+from torchmetrics.functional.classification import multiclass_calibration_error
+
+from ardor.bayes import Gates
+from ardor.data import Images, Normalise
+from ardor.runtime import Runtime
+from ardor.spaces import Net
+
+EVALUATION_BATCH = 250
+CALIBRATION_BINS = 15
+
+
+@torch.no_grad()
+def logits_of(
+    net: Net, images: Images, normalise: Normalise, runtime: Runtime, gates: Gates | None = None
+) -> Tensor:
+    """The logits of all images, on the CPU, in batches of nearly one size."""
+    was_training = net.training
+    net.eval()
+    if gates is not None:
+        gates = {name: gate.detach().to(runtime.device) for name, gate in gates.items()}
+    chunks = max(1, -(-len(images) // EVALUATION_BATCH))
+    outputs = [
+        net(normalise(runtime.images(pixels)), gates).cpu()
+        for pixels in images.pixels.tensor_split(chunks)
+    ]
+    net.train(was_training)
+    return torch.cat(outputs)
+
+
+def scores(logits: Tensor, labels: Tensor) -> dict[str, float]:
+    """Accuracy, and how good the probabilities are: nll, Brier score, calibration error."""
+    p = logits.softmax(1)
+    truth = F.one_hot(labels, p.shape[1])
+    ece = multiclass_calibration_error(p, labels, num_classes=p.shape[1], n_bins=CALIBRATION_BINS)
+    return {
+        "accuracy": (p.argmax(1) == labels).float().mean().item(),
+        "nll": F.cross_entropy(logits, labels).item(),
+        "brier": (p - truth).square().sum(1).mean().item(),
+        "ece": ece.item(),
+    }
+
+
+def parameters(net: nn.Module) -> int:
+    """Parameters of the network; an auxiliary head leaves with the training, and is not counted."""
+    return sum(p.numel() for p in deployed(net).values())
+
+
+def nonzero_parameters(net: nn.Module) -> int:
+    """Parameters that are not zero."""
+    return sum(int(p.count_nonzero()) for p in deployed(net).values())
+
+
+def deployed(net: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that a prediction uses: no auxiliary head, no variances."""
+    return {
+        name: parameter
+        for name, parameter in net.named_parameters()
+        if not name.startswith("auxiliary.") and not name.endswith("log_var")
+    }
+
+
+def multiply_adds(net: Net, shape: tuple[int, int, int]) -> int:
+    """Multiply-adds of convolutions and matrix products for one image."""
+    was_training = net.training
+    net.eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        net(torch.zeros(1, *shape, device=next(net.parameters()).device))
+    net.train(was_training)
+    return int(counter.get_total_flops()) // 2

@@ -1,0 +1,75 @@
+"""Methods: posteriors over architectures, each a distribution over gates."""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from ardor import discover
+from ardor.architecture import Architecture, Choice
+from ardor.bayes import Gates
+from ardor.settings import complete
+from ardor.spaces import Net, Space
+
+# Gates, (copies | 1, 1, options) -> the Gauss-Newton diagonal of the data's negative
+# log-likelihood in them, same names, (copies, 1, options), in nats for the whole data set.
+Curvature = Callable[[Gates], Gates]
+
+
+class Method(nn.Module, ABC):
+    """A posterior over architectures: draws gates, learns from the loss, decides at the end.
+
+    Its settings are the keyword arguments of its `__init__`; its parameters are what the gate
+    optimiser learns. All randomness is torch's, so that a run can be continued.
+    """
+
+    bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others
+    conv: ClassVar[type[nn.Conv2d]] = nn.Conv2d  # the layer it wants under the operations
+    search: ClassVar[Mapping[str, Any]] = {}  # what it sets otherwise in the search settings
+
+    def __init__(self, space: Space) -> None:
+        super().__init__()
+        self.space = space
+        # A look one weight step ahead when the gates learn: DARTS's second order.
+        self.unrolled = False
+
+    @abstractmethod
+    def sample(self, batch: int, progress: float) -> Gates:
+        """Gates for one forward pass, (copies | 1, batch | 1, options) each."""
+
+    @abstractmethod
+    def probabilities(self) -> Gates:
+        """How sure it is of every option, in [0, 1], (copies | 1, 1, options); for reports."""
+
+    @abstractmethod
+    def draw(self, count: int) -> list[Architecture]:
+        """At most `count` architectures, at least one, the best guess first."""
+
+    def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
+        """Named terms of the objective beside the likelihood, in nats for the whole data set."""
+        return {}
+
+    def refit(self, curvature: Curvature) -> None:
+        """Called after each epoch in which gates learn, with the net's statistics frozen."""
+
+    def choices(self, *kinds: str) -> list[Choice]:
+        """The choices of these kinds in its space."""
+        return [choice for choice in self.space.choices if choice.kind in kinds]
+
+
+def find(name: str) -> type[Method]:
+    """The method of that name, or of a user's own dotted module."""
+    return discover.find(sys.modules[__name__], name, Method)  # type: ignore[type-abstract]
+
+
+def names() -> list[str]:
+    """The methods that come with Ardor."""
+    return discover.names(sys.modules[__name__])
+
+
+def make(name: str, space: Space, settings: Mapping[str, Any]) -> Method:
+    """The method `name` over a space, its settings checked against its signature."""
+    cls = find(name)
+    return cls(space, **complete("method", cls, settings))

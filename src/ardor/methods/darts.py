@@ -1,0 +1,40 @@
+"""DARTS (Liu, Simonyan and Yang 2019): a softmax over operations, learned on held-out images.
+
+No posterior: the gates are softmax(alpha), a point. With `order=2` the gates' gradient is taken one
+weight step ahead (eq. 7), its second term by finite differences (eq. 8).
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from ardor.architecture import Architecture
+from ardor.bayes import Gates
+from ardor.methods import Method
+from ardor.settings import Rate
+from ardor.spaces import Space
+
+
+class Darts(Method):
+    """Softmax of logits, the same for every image."""
+
+    bilevel: ClassVar = True
+    search: ClassVar[Mapping[str, Any]] = {"optimiser": "sgd", "rate": 0.025, "rate_end": 0.001}
+
+    def __init__(self, space: Space, *, order: Literal[1, 2] = 1, spread: Rate = 0.001) -> None:
+        super().__init__(space)
+        self.unrolled = order == 2
+        self.logits = nn.ParameterDict(
+            {c.name: spread * torch.randn(1, 1, len(c.options)) for c in self.choices("op")}
+        )
+
+    def sample(self, batch: int, progress: float) -> Gates:
+        return {name: logits.softmax(-1) for name, logits in self.logits.items()}
+
+    def probabilities(self) -> Gates:
+        return {name: logits.detach().softmax(-1) for name, logits in self.logits.items()}
+
+    def draw(self, count: int) -> list[Architecture]:
+        return [self.space.strongest(self.probabilities())]

@@ -1,0 +1,37 @@
+"""Random search with shared weights (Li and Talwalkar 2019): nothing is learned of the gates.
+
+Each step trains one architecture drawn uniformly; at the end many are drawn and ranked on held-out
+images with the weights they share. With `search.epochs=0` and one candidate it is plain chance.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+
+from ardor.architecture import Architecture
+from ardor.bayes import Gates
+from ardor.methods import Method
+
+
+class Random(Method):
+    """Uniform over architectures."""
+
+    search: ClassVar[Mapping[str, Any]] = {"candidates": 50, "held_out": 0.2}
+
+    def sample(self, batch: int, progress: float) -> Gates:
+        return self.space.masks(self.draw(1)[0])
+
+    def probabilities(self) -> Gates:
+        return {
+            c.name: torch.full((1, 1, len(c.options)), 1 / len(c.options))
+            for c in self.choices("op")
+        }
+
+    def draw(self, count: int) -> list[Architecture]:
+        return [
+            self.space.strongest(
+                {c.name: torch.rand(1, 1, len(c.options)) for c in self.space.choices}
+            )
+            for _ in range(count)
+        ]

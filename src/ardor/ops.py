@@ -1,0 +1,138 @@
+"""The operations: name -> builder. Each takes its conv class, so one table serves both kinds of weights.
+
+Two orders of the same operations: DARTS puts a ReLU before and a BatchNorm after each convolution
+(pools are normalised only while searching); VINNAS follows every operation but skip and zero by
+BatchNorm and ReLU.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import nn
+
+from ardor.layers import FactorizedReduce
+
+ZERO = "none"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the operations of a net are dressed: the conv, the normalisation and the order."""
+
+    conv: type[nn.Conv2d] = nn.Conv2d
+    relu_last: bool = False  # VINNAS: op-BN-ReLU; otherwise DARTS: ReLU-op-BN
+    searching: bool = True
+
+    def norm(self, channels: int) -> nn.BatchNorm2d:
+        """Batch statistics and no scale while searching, a full BatchNorm in the final network."""
+        final = not self.searching
+        return nn.BatchNorm2d(channels, affine=final, track_running_stats=final)
+
+    def stem_norm(self, channels: int) -> nn.BatchNorm2d:
+        """The stem's: DARTS leaves it its scale even while searching, VINNAS does not."""
+        final = not self.searching
+        scaled = final or not self.relu_last
+        return nn.BatchNorm2d(channels, affine=scaled, track_running_stats=final)
+
+    def block(self, channels: int, *convs: nn.Module) -> nn.Sequential:
+        """The convolutions with ReLU and BatchNorm in this order."""
+        if self.relu_last:
+            return nn.Sequential(*convs, self.norm(channels), nn.ReLU())
+        return nn.Sequential(nn.ReLU(), *convs, self.norm(channels))
+
+
+def separable(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+    """Depthwise and pointwise, twice; the stride in the first."""
+    return nn.Sequential(
+        *(
+            style.block(
+                channels, *depthwise_pointwise(channels, step, style.conv, size, dilation=1)
+            )
+            for step in (stride, 1)
+        )
+    )
+
+
+def dilated(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+    """Depthwise with gaps of one pixel, then pointwise."""
+    return style.block(
+        channels, *depthwise_pointwise(channels, stride, style.conv, size, dilation=2)
+    )
+
+
+def depthwise_pointwise(
+    channels: int, stride: int, conv: type[nn.Conv2d], size: int, *, dilation: int
+) -> tuple[nn.Module, nn.Module]:
+    depthwise = conv(
+        channels,
+        channels,
+        size,
+        stride=stride,
+        padding=dilation * (size // 2),
+        dilation=dilation,
+        groups=channels,
+        bias=False,
+    )
+    return depthwise, conv(channels, channels, 1, bias=False)
+
+
+def seven_by_one(channels: int, stride: int, style: Style) -> nn.Module:
+    """A full 1x7 convolution followed by a 7x1."""
+    conv = partial(style.conv, channels, channels, bias=False)
+    return style.block(
+        channels,
+        conv((1, 7), stride=(1, stride), padding=(0, 3)),
+        conv((7, 1), stride=(stride, 1), padding=(3, 0)),
+    )
+
+
+def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
+    """A 3x3 pool; the average leaves the padding out."""
+    pooling = (
+        nn.MaxPool2d(3, stride, padding=1)
+        if kind == "max"
+        else nn.AvgPool2d(3, stride, padding=1, count_include_pad=False)
+    )
+    if style.relu_last:
+        return nn.Sequential(pooling, style.norm(channels), nn.ReLU())
+    return nn.Sequential(pooling, style.norm(channels)) if style.searching else pooling
+
+
+def skip(channels: int, stride: int, style: Style) -> nn.Module:
+    """The identity, or what comes nearest to it at half the size."""
+    if stride == 1:
+        return nn.Identity()
+    return FactorizedReduce(channels, channels, conv=style.conv, norm=style.norm)
+
+
+Builder = Callable[[int, int, Style], nn.Module]
+
+OPS: dict[str, Builder] = {
+    "sep_conv_3x3": partial(separable, size=3),
+    "sep_conv_5x5": partial(separable, size=5),
+    "sep_conv_7x7": partial(separable, size=7),
+    "dil_conv_3x3": partial(dilated, size=3),
+    "dil_conv_5x5": partial(dilated, size=5),
+    "conv_7x1_1x7": seven_by_one,
+    "max_pool_3x3": partial(pool, kind="max"),
+    "avg_pool_3x3": partial(pool, kind="avg"),
+    "skip_connect": skip,
+}
+
+SEVEN = (
+    "max_pool_3x3",
+    "avg_pool_3x3",
+    "skip_connect",
+    "sep_conv_3x3",
+    "sep_conv_5x5",
+    "dil_conv_3x3",
+    "dil_conv_5x5",
+)
+
+# Named sets in the order of their papers; the zero operation has no builder: it is what is left out.
+SETS: dict[str, tuple[str, ...]] = {
+    "vinnas": (*OPS, ZERO),
+    "darts": (ZERO, *SEVEN),
+    "seven": SEVEN,
+}

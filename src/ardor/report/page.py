@@ -1,0 +1,241 @@
+"""The report of a run: its files made into what the template shows, section by section."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from ardor.architecture import Architecture
+from ardor.report import sure
+from ardor.report.curves import charts
+from ardor.report.drawing import picture
+from ardor.report.edges import Probabilities, cells, summary
+from ardor.report.run import Run, read
+from ardor.report.svg import render, stylesheet
+from ardor.report.words import (
+    count,
+    duration,
+    number,
+    operation,
+    percent,
+    scientific,
+    setting,
+    short,
+)
+
+_STAGES = {"search": "Search", "train": "Training"}
+_APART = ("format", "command", "versions")  # of config.json; told in the footer
+_CANDIDATES = 10
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline number."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def report(run: Path) -> str:
+    """The page of a run folder, from its files alone; what the run has not done is left out."""
+    found = read(run)
+    architecture = found.architecture or Architecture.of("", {}, {})
+    page = _template().render(
+        title=_title(found, run),
+        style=Markup(stylesheet()),
+        cards=list(_cards(found)),
+        lead=_lead(found),
+        **_found(found),
+        bars=list(sure.bars(architecture, found.probabilities)),
+        strips=list(sure.strips(architecture, found.probabilities)),
+        stages=_courses(found),
+        costs=_costs(found.metrics),
+        settings=_settings(found.config),
+        command=str(found.config.get("command", "")),
+        versions=_flat(found.config.get("versions")),
+        markup=Markup,
+    )
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader("ardor.report", ".")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment.get_template("page.html.j2")
+
+
+def _title(found: Run, run: Path) -> str:
+    method, data = (_name(found.config.get(key)) for key in ("method", "data"))
+    if method and data:
+        return f"{method} on {data}"
+    return method or data or run.resolve().name
+
+
+def _name(section: Any) -> str:
+    """What a section of the config calls itself."""
+    if not isinstance(section, Mapping):
+        return str(section) if section else ""
+    return next((str(section[k]) for k in ("name", "source", "path") if section.get(k)), "")
+
+
+def _cards(found: Run) -> Iterator[Card]:
+    metrics = {key: number(value) for key, value in found.metrics.items()}
+    accuracy, before = metrics.get("test_accuracy"), metrics.get("trained_test_accuracy")
+    if accuracy is not None:
+        note = f"{percent(before, 1)} before pruning" if before is not None else ""
+        yield Card("Test accuracy", percent(accuracy, 1), note)
+    nll, ece, brier = (metrics.get(f"test_{key}") for key in ("nll", "ece", "brier"))
+    if ece is not None:
+        notes = [("likelihood loss", nll), ("Brier score", brier)]
+        note = ", ".join(f"{label} {value:.3g}" for label, value in notes if value is not None)
+        yield Card("Calibration error", percent(ece, 1), note)
+    yield from _size_cards(metrics)
+    seconds = _seconds(found)
+    if seconds:
+        yield Card("Time", duration(seconds), "all stages together")
+
+
+def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
+    params, nonzero = metrics.get("params"), metrics.get("nonzero_params")
+    if nonzero is not None and params:
+        note = f"of {count(params)}, {percent(nonzero / params, 1)}"
+        yield Card("Non-zero parameters", count(nonzero), note)
+    elif params is not None:
+        yield Card("Parameters", count(params))
+    macs, apart = metrics.get("macs"), metrics.get("onnx_max_difference")
+    if macs is not None:
+        yield Card("Multiply-adds", short(macs), f"{count(macs)} for one image")
+    if apart is not None:
+        verdict = "agrees" if apart <= 1e-3 else "differs"
+        yield Card("ONNX export", verdict, f"largest difference {scientific(apart)}")
+
+
+def _seconds(found: Run) -> float:
+    """Of all stages; of the logged epochs where the run did not come to an end."""
+    stages = [seconds for _, seconds, _ in _stages(found.metrics)]
+    logged = [number(line.get("seconds")) for lines in found.epochs.values() for line in lines]
+    return sum(s or 0.0 for s in stages or logged)
+
+
+def _lead(found: Run) -> list[str]:
+    """The result in sentences."""
+    edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
+    sentences = []
+    mean = sure.certainty(found.probabilities)
+    if mean is not None:
+        many = len(found.probabilities)
+        sentences.append(
+            f"The posterior puts {percent(mean)} on its favourite, on average over {many} choices."
+        )
+    judged = [edge for edge in edges if edge.probability is not None]
+    if judged:
+        close = sum(bool(edge.remark) for edge in judged)
+        verb = "is a close call" if close == 1 else "are close calls"
+        sentences.append(f"Of {len(judged)} kept operations, {close or 'none'} {verb}.")
+    return sentences
+
+
+def _known(found: Run) -> tuple[Architecture, Probabilities]:
+    return found.architecture or Architecture.of("", {}, {}), found.probabilities
+
+
+def _found(found: Run) -> dict[str, Any]:
+    """The drawing, the kept edges and the candidates that were ranked."""
+    if found.architecture is None:
+        return {"drawing": None, "edges": [], "candidates": []}
+    drawn = picture(found.architecture, found.probabilities)
+    # Below that share of its natural width the drawing scrolls: its text would be too small.
+    return {
+        "drawing": Markup(render(drawn)),
+        "narrowest": round(0.85 * float(drawn.attrib["width"])),
+        "edges": list(_edges(found)),
+        "candidates": _candidates(found, found.architecture),
+    }
+
+
+def _edges(found: Run) -> Iterator[tuple[str, ...]]:
+    for cell in cells(*_known(found)):
+        for edge in cell.edges:
+            chance, other = edge.probability, edge.runner_up
+            yield (
+                cell.title,
+                f"{cell.word(edge.source)} → {cell.word(edge.target)}",
+                operation(edge.operation),
+                "" if chance is None else percent(chance),
+                f"{operation(other[0])}, {percent(other[1])}" if other else "",
+                edge.remark,
+            )
+
+
+def _candidates(found: Run, taken: Architecture) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for rank, candidate in enumerate(found.candidates[:_CANDIDATES], 1):
+        accuracy, nll = (number(candidate.get(f"held_out_{key}")) for key in ("accuracy", "nll"))
+        kept = candidate.get("kept")
+        options = kept if isinstance(kept, Mapping) else {}
+        apart = [c for c, names in options.items() if set(names) != set(taken.options.get(c, ()))]
+        rows.append((
+            str(rank),
+            "" if accuracy is None else percent(accuracy, 1),
+            "" if nll is None else f"{nll:.3f}",
+            summary(apart) if apart else "nothing: this one was taken",
+        ))  # fmt: skip
+    return rows
+
+
+def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
+    """Title, epochs and charts of each stage, the search first."""
+    stages = sorted(found.epochs, key=lambda stage: [*_STAGES, stage].index(stage))
+    return [
+        (_STAGES.get(s, s), len(found.epochs[s]), [Markup(c) for c in charts(found.epochs[s])])
+        for s in stages
+    ]
+
+
+def _stages(metrics: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]]:
+    stages = metrics.get("stages")
+    for name, cost in stages.items() if isinstance(stages, Mapping) else ():
+        if isinstance(cost, Mapping):
+            yield str(name), number(cost.get("seconds")) or 0.0, number(cost.get("peak_memory_mb"))
+
+
+def _costs(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    stages = list(_stages(metrics))
+    peaks = [peak for *_, peak in stages if peak is not None]
+    if len(stages) > 1:
+        stages.append(("together", sum(s for _, s, _ in stages), max(peaks, default=None)))
+    return [
+        (_STAGES.get(name, name).capitalize(), duration(seconds), _memory(peak))
+        for name, seconds, peak in stages
+    ]
+
+
+def _memory(megabytes: float | None) -> str:
+    if megabytes is None:
+        return ""
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
+
+
+def _settings(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Sections of the config, each with its settings; loose ones come first."""
+    shown = {key: value for key, value in config.items() if key not in _APART}
+    loose = [(k, setting(v)) for k, v in shown.items() if not isinstance(v, Mapping)]
+    sections = [(key, _flat(value)) for key, value in shown.items() if isinstance(value, Mapping)]
+    return [(name, rows) for name, rows in [("run", loose), *sections] if rows]
+
+
+def _flat(section: Any, prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for key, value in section.items() if isinstance(section, Mapping) else ():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{prefix}{key}.")
+        else:
+            rows.append((f"{prefix}{key}", setting(value)))
+    return rows

@@ -1,0 +1,91 @@
+"""What a run folder holds, read as far as it goes: a run may be unfinished or have been killed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ardor.architecture import Architecture
+from ardor.errors import ArdorError
+from ardor.report.edges import Probabilities
+from ardor.report.words import number
+
+Epoch = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of a run folder; what is missing is empty."""
+
+    config: Mapping[str, Any]
+    architecture: Architecture | None
+    probabilities: Probabilities
+    candidates: list[Mapping[str, Any]]
+    metrics: Mapping[str, Any]
+    epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
+
+
+def read(run: Path) -> Run:
+    """The run in a folder."""
+    if not run.is_dir():
+        raise ArdorError(f"no run folder '{run}'", "name the folder that 'ardor run' wrote")
+    found = _load(run / "architecture.json")
+    epochs = _epochs(run / "log.jsonl")
+    candidates = found.get("candidates")
+    return Run(
+        config=_load(run / "config.json"),
+        architecture=Architecture.from_json(found) if found else None,
+        probabilities=_numbers(found.get("probabilities")) or _last(epochs.get("search", [])),
+        candidates=[c for c in candidates if _is_map(c)] if isinstance(candidates, list) else [],
+        metrics=_load(run / "metrics.json"),
+        epochs=epochs,
+    )
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    """The object in a JSON file; empty if there is no file."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArdorError(f"'{path}' is not JSON: {error}", "restore or delete the file") from error
+    if not isinstance(content, dict):
+        raise ArdorError(f"'{path}' holds no JSON object", "restore or delete the file")
+    return content
+
+
+def _epochs(path: Path) -> dict[str, list[Epoch]]:
+    """The log by stage; of an epoch that was run twice after a resume, the later line."""
+    stages: dict[str, dict[int, Epoch]] = {}
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    for line in text.split("\n"):
+        try:
+            entry = json.loads(line)
+            epoch, stage = int(entry["epoch"]), str(entry["stage"])
+        except (ValueError, KeyError, TypeError):
+            continue  # cut off when the run was killed
+        stages.setdefault(stage, {})[epoch] = entry
+    return {stage: [lines[e] for e in sorted(lines)] for stage, lines in stages.items()}
+
+
+def _last(epochs: list[Epoch]) -> Probabilities:
+    """The last probabilities that a search logged: all there is if it was stopped."""
+    logged = [_numbers(epoch.get("probabilities")) for epoch in epochs]
+    return next((found for found in reversed(logged) if found), {})
+
+
+def _numbers(content: Any) -> Probabilities:
+    """Choice -> option -> probability, without what is not a number."""
+    if not _is_map(content):
+        return {}
+    return {
+        str(choice): {str(o): p for o, raw in options.items() if (p := number(raw)) is not None}
+        for choice, options in content.items()
+        if _is_map(options)
+    }
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)

@@ -1,0 +1,127 @@
+"""How sure the posterior is: every candidate of every choice with its probability."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ardor.architecture import Architecture
+from ardor.report.edges import Cell, Probabilities, cells, order, parse
+from ardor.report.svg import add, render, svg
+from ardor.report.words import operation, percent
+
+_MANY = 12  # candidates; more than that are drawn as a strip, without a column of their own
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One candidate of one choice."""
+
+    share: float
+    words: str
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Choices of one place that share their candidates: a row each, a column for each candidate."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[str, list[Bar | None]]]
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A choice with too many candidates for a table."""
+
+    name: str
+    words: str
+    picture: str
+
+
+def bars(architecture: Architecture, probabilities: Probabilities) -> Iterator[Bars]:
+    """Tables of the choices with few candidates."""
+    found = {cell.place: cell for cell in cells(architecture, probabilities)}
+    groups: dict[tuple[str, str], list[str]] = {}
+    for choice in _sorted(probabilities):
+        if 0 < len(probabilities[choice]) <= _MANY:
+            groups.setdefault(_group(choice, found), []).append(choice)
+    for (title, _), choices in groups.items():
+        yield _bars(title, choices, architecture, probabilities, found)
+
+
+def strips(architecture: Architecture, probabilities: Probabilities) -> Iterator[Strip]:
+    """Small pictures of the choices with many candidates, such as channels."""
+    for choice in _sorted(probabilities):
+        if len(probabilities[choice]) > _MANY:
+            kept = architecture.options.get(choice, ())
+            picture = _strip(choice, probabilities[choice], kept)
+            words = f"{len(kept)} of {len(probabilities[choice])} kept"
+            yield Strip(choice, words, picture)
+
+
+def certainty(probabilities: Probabilities) -> float | None:
+    """The mean over choices of the largest probability."""
+    largest = [max(options.values()) for options in probabilities.values() if options]
+    return sum(largest) / len(largest) if largest else None
+
+
+def _sorted(probabilities: Probabilities) -> list[str]:
+    def key(choice: str) -> tuple[object, ...]:
+        place, source, target = parse(choice) or (choice, "", "-1")
+        return (order(place), int(target), int(source or -1), choice)
+
+    return sorted(probabilities, key=key)
+
+
+def _group(choice: str, found: Mapping[str, Cell]) -> tuple[str, str]:
+    parsed = parse(choice)
+    if not parsed:
+        return "Other choices", ""
+    cell = found.get(parsed[0])
+    title = cell.title if cell else f"Cell {parsed[0]}"
+    return (f"{title}: operation", "op") if parsed[1] else (f"{title}: inputs of a node", "edge")
+
+
+def _bars(
+    title: str,
+    choices: list[str],
+    architecture: Architecture,
+    probabilities: Probabilities,
+    found: Mapping[str, Cell],
+) -> Bars:
+    columns = list(dict.fromkeys(option for c in choices for option in probabilities[c]))
+    rows = []
+    for choice in choices:
+        kept, options = architecture.options.get(choice, ()), probabilities[choice]
+        row = [
+            Bar(min(1.0, max(0.0, options[name])), percent(options[name]), name in kept)
+            if name in options
+            else None
+            for name in columns
+        ]
+        rows.append((_row_name(choice, found), row))
+    parsed = parse(choices[0])
+    cell = found.get(parsed[0]) if parsed and not parsed[1] else None
+    return Bars(title, [cell.word(c) if cell else operation(c) for c in columns], rows)
+
+
+def _row_name(choice: str, found: Mapping[str, Cell]) -> str:
+    parsed = parse(choice)
+    cell = found.get(parsed[0]) if parsed else None
+    if not parsed or not cell:
+        return choice
+    _, source, target = parsed
+    return f"{cell.word(source)} → {cell.word(target)}" if source else f"into {cell.word(target)}"
+
+
+def _strip(choice: str, options: Mapping[str, float], kept: tuple[str, ...]) -> str:
+    """A thin bar for each candidate, in gate order."""
+    step = max(2.0, min(10.0, 640 / len(options)))
+    root = svg(step * len(options), 34, f"{choice}: {len(kept)} of {len(options)} kept")
+    for index, (name, share) in enumerate(options.items()):
+        height = 1 + 31 * min(1.0, max(0.0, share))
+        kind, x = "share kept" if name in kept else "share", step * index
+        bar = add(root, "rect", class_=kind, x=x, y=34 - height, width=step * 0.8, height=height)
+        note = ", kept" if name in kept else ""
+        add(bar, "title", f"{operation(name)}: {percent(share, 1)}{note}")
+    return render(root)

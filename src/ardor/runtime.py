@@ -1,0 +1,208 @@
+"""The machine: device, seeds, signals, memory, and tensors on disk. Nothing else names these."""
+
+import hashlib
+import json
+import random
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import numpy as np
+import safetensors
+import torch
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from ardor.errors import ArdorError
+from ardor.files import write
+
+FORMAT = "1"
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage is, for whoever watches."""
+
+    stage: str
+    epoch: int
+    epochs: int
+    done: float  # of the stage, in [0, 1]
+    seconds_left: float
+    terms: Mapping[str, float]  # means of this epoch so far
+
+
+def unwatched(progress: Progress) -> None:
+    """Nobody watches."""
+
+
+@dataclass
+class Runtime:
+    """The device a run uses, its seed, and who is told of progress."""
+
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    seed: int = 0
+    report: Callable[[Progress], None] = unwatched
+    stopping: bool = False  # a signal asked the run to save and end
+
+    @classmethod
+    def start(cls, device: str, seed: int, report: Callable[[Progress], None] = unwatched) -> "Runtime":
+        """Seeds everything random and finds the device."""
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        return cls(find_device(device), seed, report)
+
+    def place(self, net: M) -> M:
+        """The net on the device, its convolutions in the layout that is fastest there."""
+        return net.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+    def images(self, batch: Tensor) -> Tensor:
+        """A batch of images on the device, channels last."""
+        return batch.to(self.device, memory_format=torch.channels_last)
+
+    def shuffled(self, count: int, *key: int) -> Tensor:
+        """A permutation that depends on the seed and `key` alone, so that an epoch can be redone."""
+        seed = np.random.SeedSequence([self.seed, *key]).generate_state(1, np.uint64)[0]
+        generator = torch.Generator().manual_seed(int(seed) >> 1)
+        return torch.randperm(count, generator=generator)
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM ask for a stop at the next step; a second one ends at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self.stopping:
+                raise KeyboardInterrupt
+            self.stopping = True
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name, if the machine has it; "auto" takes the fastest."""
+    has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device("cuda" if has["cuda"] else "cpu")
+    if not has.get(name, False):
+        here = ", ".join(known for known, there in has.items() if there)
+        raise ArdorError(f"no device '{name}' on this machine; it has: {here}", "use --device auto")
+    return torch.device(name)
+
+
+def random_states() -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Every random state, as tensors and as JSON."""
+    tensors = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        tensors["cuda"] = torch.cuda.get_rng_state()
+    kind, keys, *rest = np.random.get_state()  # type: ignore[misc]
+    tensors["numpy"] = torch.from_numpy(np.asarray(keys, dtype=np.int64))
+    version, words, gauss = random.getstate()
+    tensors["python"] = torch.tensor(words)
+    return tensors, {"numpy": [kind, *rest], "python": [version, gauss]}
+
+
+def restore_random_states(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Puts every random state back to what `random_states` saw."""
+    torch.set_rng_state(tensors["torch"])
+    if "cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["cuda"])
+    kind, *rest = facts["numpy"]
+    np.random.set_state((kind, tensors["numpy"].numpy().astype(np.uint32), *rest))
+    version, gauss = facts["python"]
+    random.setstate((version, tuple(tensors["python"].tolist()), gauss))
+
+
+def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """One safetensors file with JSON facts and a checksum, written whole or not at all.
+
+    Strides are kept: a momentum laid out differently could round differently, and a resumed run
+    would no longer equal an unbroken one.
+    """
+    strides = {name: t.stride() for name, t in tensors.items() if not t.is_contiguous()}
+    text = json.dumps({"facts": facts, "strides": strides}, sort_keys=True)
+    flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    checksum = digest(text, flat)
+    write(path, to_bytes(flat, {"format": FORMAT, "facts": text, "sha256": checksum}))
+
+
+def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save` wrote; an ArdorError if the file was cut, edited or written by something else."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as error:
+        raise ArdorError(f"cannot read '{path}': {error}", "the file is cut short or damaged") from error
+    if metadata.get("format") != FORMAT:
+        raise ArdorError(
+            f"'{path}' has format {metadata.get('format')!r}; this version reads {FORMAT!r}",
+            "use the version of Ardor that wrote it",
+        )
+    if metadata.get("sha256") != digest(metadata.get("facts", ""), tensors):
+        raise ArdorError(
+            f"'{path}' does not match its checksum", "it was changed or damaged after it was written"
+        )
+    content = json.loads(metadata["facts"])
+    for name, stride in content["strides"].items():
+        tensors[name] = torch.empty_strided(
+            tensors[name].shape, stride, dtype=tensors[name].dtype
+        ).copy_(tensors[name])
+    return tensors, content["facts"]
+
+
+def digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """A checksum of facts and tensors together."""
+    total = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        total.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+        total.update(tensors[name].contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
+
+
+@dataclass
+class Cost:
+    """What a stage took."""
+
+    seconds: float = 0.0
+    peak_memory_mb: float = 0.0
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """Wall time and peak memory of what runs inside."""
+    cost, begin = Cost(), time.perf_counter()
+    _reset_peak()
+    yield cost
+    cost.seconds = round(time.perf_counter() - begin, 3)
+    cost.peak_memory_mb = round(_peak(), 1)
+
+
+def _reset_peak() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the largest size so far
+    except OSError:
+        pass
+
+
+def _peak() -> float:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

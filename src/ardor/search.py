@@ -1,0 +1,249 @@
+"""The search: one loop for every method, from a space and images to an architecture."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam
+
+from ardor.architecture import Architecture
+from ardor.bayes import Gates
+from ardor.config import SearchConfig
+from ardor.data import Images, Normalise, augment, stratified
+from ardor.measure import logits_of, scores
+from ardor.methods import Method
+from ardor.runtime import Runtime
+from ardor.schedules import RATES
+from ardor.spaces import Space, mean_score
+from ardor.stage import Stage
+from ardor.steps import (
+    Batch,
+    Loss,
+    curvature_of,
+    rate_at,
+    searching,
+    set_gradients_,
+    set_rate_,
+    unrolled_gradients_,
+    weight_optimiser,
+)
+
+CURVATURE_BATCHES = 4
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An architecture, and how it does on held-out images with the supernet's weights."""
+
+    architecture: Architecture
+    accuracy: float
+    nll: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The architecture a search ends with, what it was chosen from, and how sure the method is."""
+
+    architecture: Architecture
+    candidates: tuple[Candidate, ...]  # best first
+    probabilities: Mapping[str, Mapping[str, float]]  # choice -> option -> probability
+
+
+def search(
+    space: Space,
+    method: Method,
+    images: Images,
+    config: SearchConfig,
+    *,
+    run: Path,
+    runtime: Runtime,
+) -> Found:
+    """Learns the gates of the supernet and draws the architecture they stand for.
+
+    Continues from the newest checkpoint in `run`, if there is one. Images that the search holds
+    out teach the gates of a bi-level method, and rank the candidates of any.
+    """
+    seen = 1 - config.held_out
+    parts = stratified(
+        images.labels, [config.fraction * seen, config.fraction * config.held_out], seed=runtime.seed
+    )
+    loop = SearchLoop(space, method, [images[part] for part in parts], config, run, runtime)
+    with runtime.signals():
+        loop.run()
+    return loop.found()
+
+
+class SearchLoop:
+    """The net, the method and their optimisers, stepping through the images."""
+
+    def __init__(
+        self,
+        space: Space,
+        method: Method,
+        halves: list[Images],
+        config: SearchConfig,
+        run: Path,
+        runtime: Runtime,
+    ) -> None:
+        self.space, self.config, self.runtime = space, config, runtime
+        self.train, self.held_out = halves
+        self.normalise = Normalise.of(self.train).to(runtime.device)
+        self.net = runtime.place(space.build(conv=method.conv))
+        self.method = method.to(runtime.device)
+        self.kept = copy.deepcopy(self.method)  # of the epoch with the least held-out error
+        self.weights = list(self.net.parameters())
+        self.gates = list(self.method.parameters())
+        self.optimiser = weight_optimiser(self.net, config)
+        optimisers = {"weights": self.optimiser}
+        if self.gates:
+            self.gate_optimiser = Adam(
+                self.gates,
+                config.gate_rate,
+                betas=config.gate_betas,
+                weight_decay=config.gate_decay,
+            )
+            optimisers["gates"] = self.gate_optimiser
+        # The gates' images go round as often as the weights' do, whichever half is larger.
+        self.size = min(config.batch, len(self.train), len(self.held_out))
+        self.stage = Stage(
+            "search",
+            run,
+            runtime,
+            modules={"net": self.net, "method": self.method, "kept": self.kept},
+            optimisers=optimisers,
+            epochs=config.epochs,
+            steps=len(self.train) // self.size,
+        )
+
+    def run(self) -> None:
+        """All epochs that are left."""
+        for epoch in self.stage.epochs_left():
+            orders = [self.runtime.shuffled(len(half), epoch, i) for i, half in enumerate(self.halves)]
+            for step in self.stage.steps_left():
+                self.step(*(self.batch(h, o, step) for h, o in zip(self.halves, orders, strict=True)))
+            self.finish_epoch()
+
+    @property
+    def halves(self) -> tuple[Images, Images]:
+        """Images for weights, images held out."""
+        return self.train, self.held_out
+
+    @property
+    def learning_gates(self) -> bool:
+        """Whether the gates learn in this epoch: not while the weights warm up."""
+        return bool(self.gates) and self.stage.epoch >= self.config.warmup * self.config.epochs
+
+    def batch(self, images: Images, order: Tensor, step: int) -> Batch:
+        """The step's images, going round where there are fewer than steps ask for."""
+        at = order[torch.arange(step * self.size, (step + 1) * self.size) % len(order)]
+        pixels = self.runtime.images(images.pixels[at])
+        prepared = augment(self.normalise(pixels), self.config.augment)
+        return Batch(prepared, images.labels[at].to(self.runtime.device), len(images))
+
+    def step(self, train: Batch, held_out: Batch) -> None:
+        """One step of the gates on held-out images, where they learn there, and one of the weights."""
+        self.net.train()
+        if self.learning_gates and self.method.bilevel:
+            self.gate_step(train, held_out)
+        loss = self.loss(train)
+        joint = self.learning_gates and not self.method.bilevel
+        set_gradients_(self.weights + (self.gates if joint else []), loss.total)
+        nn.utils.clip_grad_norm_(self.weights, self.config.clip)
+        set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
+        self.optimiser.step()
+        if joint:
+            self.step_gates()
+        self.stage.add("train", loss.terms)
+
+    def gate_step(self, train: Batch, held_out: Batch) -> None:
+        """One step of the gates on held-out images."""
+        if self.method.unrolled:
+            loss = unrolled_gradients_(
+                self.gates,
+                self.weights,
+                lambda: self.loss(train),
+                lambda: self.loss(held_out),
+                [self.optimiser.state[w].get("momentum_buffer") for w in self.weights],
+                rate=rate_at(self.config, self.stage.progress),
+                momentum=self.config.momentum if isinstance(self.optimiser, SGD) else 0.0,
+                decay=self.config.weight_decay,
+            )
+        else:
+            loss = self.loss(held_out)
+            set_gradients_(self.gates, loss.total)
+        self.step_gates()
+        self.stage.add("gates", loss.terms)
+
+    def step_gates(self) -> None:
+        """Moves the gates along their gradients."""
+        schedule = RATES[self.config.gate_schedule]
+        set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.progress))
+        self.gate_optimiser.step()
+
+    def loss(self, batch: Batch) -> Loss:
+        """The objective on a batch, under one draw of the gates."""
+        return searching(
+            self.net, self.method, batch, self.stage.progress, smoothing=self.config.smoothing
+        )
+
+    def finish_epoch(self) -> None:
+        """What is measured and decided between two epochs."""
+        held_out = self.measure(self.method.sample(1, self.stage.progress))
+        if self.learning_gates:
+            self.keep_best(1 - held_out["accuracy"])
+            self.method.refit(curvature_of(self.net, self.method, self.curvature_batches()))
+        shares = named(self.method)
+        self.stage.finish_epoch(
+            rate=rate_at(self.config, self.stage.progress),
+            warmup=not self.learning_gates,
+            held_out=held_out,
+            certainty=certainty(shares),
+            probabilities=shares,
+        )
+
+    def measure(self, gates: Gates) -> dict[str, float]:
+        """How the supernet does on held-out images under these gates."""
+        logits = logits_of(self.net, self.held_out, self.normalise, self.runtime, gates)
+        return scores(logits, self.held_out.labels)
+
+    def keep_best(self, error: float) -> None:
+        """Remembers the method of the epoch with the least held-out error (VINNAS, line 16)."""
+        if error < self.stage.facts.get("least_error", 2.0):
+            self.stage.facts["least_error"] = error
+            self.kept.load_state_dict(self.method.state_dict())
+
+    def curvature_batches(self) -> list[Batch]:
+        """A few batches of the images that the gates learn from."""
+        images = self.held_out if self.method.bilevel else self.train
+        order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
+        count = min(CURVATURE_BATCHES, len(images) // self.size)
+        return [self.batch(images, order, step) for step in range(count)]
+
+    def found(self) -> Found:
+        """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
+        best = self.config.keep == "best" and "least_error" in self.stage.facts
+        method = self.kept if best else self.method
+        candidates = []
+        for architecture in dict.fromkeys(method.draw(self.config.candidates)):
+            held_out = self.measure(self.space.masks(architecture))
+            candidates.append(Candidate(architecture, held_out["accuracy"], held_out["nll"]))
+        ranked = sorted(candidates, key=lambda c: (-c.accuracy, c.nll))
+        return Found(ranked[0].architecture, tuple(ranked), named(method))
+
+
+def named(method: Method) -> dict[str, dict[str, float]]:
+    """Choice -> option -> probability."""
+    options = {choice.name: choice.options for choice in method.space.choices}
+    return {
+        name: dict(zip(options[name], mean_score(gate), strict=True))
+        for name, gate in method.probabilities().items()
+    }
+
+
+def certainty(probabilities: Mapping[str, Mapping[str, float]]) -> float:
+    """The mean over choices of the largest probability; 0 where there is none."""
+    largest = [max(options.values()) for options in probabilities.values()]
+    return sum(largest) / len(largest) if largest else 0.0

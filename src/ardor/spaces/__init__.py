@@ -1,0 +1,139 @@
+"""Spaces: lists of choices, and the nets that are built from them."""
+
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from ardor import discover
+from ardor.architecture import Architecture, Choice
+from ardor.bayes import Gates
+from ardor.errors import ArdorError
+from ardor.layers import DropPath, Variational
+from ardor.settings import complete
+
+
+class Net(nn.Module, ABC):
+    """A supernet, or a network: the same supernet with candidates left out."""
+
+    @abstractmethod
+    def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
+        """Logits; while training also those of auxiliary heads, where the net has any."""
+
+    @abstractmethod
+    def weight_norms(self, choice: Choice) -> Tensor:
+        """Squared norms of the weights under each option, (copies, options)."""
+
+    def forward(self, images: Tensor, gates: Gates | None = None) -> Tensor:
+        return self.heads(images, gates)[0]
+
+    def kl(self) -> Tensor:
+        """KL of variational weights to their prior, summed over weights; 0 without any."""
+        terms = [module.kl() for module in self.modules() if isinstance(module, Variational)]
+        return torch.stack(terms).sum() if terms else torch.zeros(())
+
+    def drop_path_(self, rate: float) -> None:
+        """Sets the rate at which paths are dropped while training."""
+        for module in self.modules():
+            if isinstance(module, DropPath):
+                module.rate = rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space(ABC):
+    """A list of choices, and sizes; subclasses are frozen dataclasses of their own sizes."""
+
+    image: tuple[int, int, int] = (3, 32, 32)  # channels, height, width
+    classes: Annotated[int, Field(ge=2)] = 10
+    auxiliary: bool = False  # a second head while the network is trained, where the space has one
+
+    @property
+    @abstractmethod
+    def choices(self) -> tuple[Choice, ...]:
+        """Every decision that is open."""
+
+    @abstractmethod
+    def build(
+        self,
+        architecture: Architecture | None = None,
+        *,
+        conv: type[nn.Conv2d] = nn.Conv2d,
+        as_searched: bool = False,
+    ) -> Net:
+        """The supernet, or the network of `architecture`.
+
+        A network has full BatchNorms (and an auxiliary head, where the space has one), unless it
+        is built `as_searched`: then it is exactly what the supernet computes with those gates.
+        """
+
+    @abstractmethod
+    def strongest(self, scores: Gates) -> Architecture:
+        """The best option of each op choice, and the best edges into each node."""
+
+    @abstractmethod
+    def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
+        """All options above the threshold; no node is left without input."""
+
+    def architecture(self, kept: dict[str, tuple[str, ...]]) -> Architecture:
+        """The value that names this space, its settings and the kept options."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Architecture.of(discover.name_of(type(self)), settings, kept)
+
+    def masks(self, architecture: Architecture) -> Gates:
+        """The gates that leave in the supernet just what `architecture` keeps: one or zero each."""
+        return {
+            choice.name: torch.tensor(
+                [[[float(o in architecture.options[choice.name]) for o in choice.options]]]
+            )
+            for choice in self.choices
+        }
+
+    def check(self, architecture: Architecture) -> None:
+        """An ArdorError unless `architecture` decides exactly the choices of this space."""
+        expected = {choice.name: set(choice.options) for choice in self.choices}
+        strange = set(architecture.options).symmetric_difference(expected)
+        if strange:
+            raise foreign(f"choice '{min(strange)}' is not in both")
+        for name, kept in architecture.kept:
+            if not set(kept) <= expected[name]:
+                raise foreign(f"{name} has no option '{min(set(kept) - expected[name])}'")
+
+
+def foreign(reason: str) -> ArdorError:
+    """The error for an architecture that does not fit a space."""
+    return ArdorError(
+        f"the architecture does not belong to this space: {reason}",
+        "build it with the space and settings it was found in, as its file names them",
+    )
+
+
+def find(name: str) -> type[Space]:
+    """The space of that name, or of a user's own dotted module."""
+    return discover.find(sys.modules[__name__], name, Space)  # type: ignore[type-abstract]
+
+
+def names() -> list[str]:
+    """The spaces that come with Ardor."""
+    return discover.names(sys.modules[__name__])
+
+
+def make(name: str, settings: dict[str, Any]) -> Space:
+    """The space `name` with these settings, each checked against its fields."""
+    cls = find(name)
+    return cls(**complete("space", cls, settings))
+
+
+def of(architecture: Architecture) -> Space:
+    """The space an architecture was found in."""
+    space = make(architecture.space, dict(architecture.settings))
+    space.check(architecture)
+    return space
+
+
+def mean_score(gate: Tensor) -> list[float]:
+    """One number for each option: the mean over copies and images."""
+    return gate.detach().double().mean((0, 1)).tolist()  # type: ignore[no-any-return]

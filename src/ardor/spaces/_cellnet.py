@@ -1,0 +1,175 @@
+"""The nets of the cell space: one class for the supernet and for every network in it."""
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ardor.architecture import Architecture, Choice
+from ardor.bayes import Gates
+from ardor.layers import FactorizedReduce, Mixed, is_shut, linear_for
+from ardor.ops import OPS, ZERO, Style
+from ardor.spaces import Net
+
+if TYPE_CHECKING:
+    from ardor.spaces.cells import Cells
+
+
+class CellNet(Net):
+    """Stem, cells, classifier; and, while training a network, an auxiliary head."""
+
+    def __init__(self, space: "Cells", architecture: Architecture | None, style: Style) -> None:
+        super().__init__()
+        width = space.stem * space.channels
+        self.stem = nn.Sequential(
+            style.conv(space.image[0], width, 3, padding=1, bias=False), style.stem_norm(width)
+        )
+        before = last = width
+        channels, halved = space.channels, False
+        cells: list[Cell] = []
+        for index, kind in enumerate(space.cells):
+            channels *= 2 if kind == "R" else 1
+            cells.append(Cell(space, architecture, style, index, (before, last, channels), halved))
+            before, last, halved = last, space.states * channels, kind == "R"
+        self.cells = nn.ModuleList(cells)
+        self.auxiliary: nn.Module | None = None
+        self.auxiliary_after = space.cells.rfind("R")
+        if space.auxiliary and not style.searching and "R" in space.cells:
+            width = space.states * cells[self.auxiliary_after].channels
+            self.auxiliary = AuxiliaryHead(width, space.classes)
+        self.classify = linear_for(style.conv)(last, space.classes)
+
+    def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
+        before = last = self.stem(images)
+        auxiliary = []
+        for index, cell in enumerate(self.cells):
+            before, last = last, cell(before, last, gates)
+            if self.auxiliary and self.training and index == self.auxiliary_after:
+                auxiliary.append(self.auxiliary(last))
+        return self.classify(last.mean((2, 3))), *auxiliary
+
+    def weight_norms(self, choice: Choice) -> Tensor:
+        place, edge = choice.name.split("/")
+        rows = []
+        for cell in self.cells:
+            if isinstance(cell, Cell) and cell.place == place:
+                if choice.kind == "edge":
+                    row = [cell.edges[source + edge] for source in choice.options]
+                else:
+                    candidates = cell.edges[edge].candidates
+                    row = [
+                        candidates[o] if o in candidates else nn.Identity() for o in choice.options
+                    ]
+                rows.append(torch.stack([squared_norm(module) for module in row]))
+        return torch.stack(rows)
+
+
+class Cell(nn.Module):
+    """A small graph: two inputs, states that add up their edges, all states concatenated."""
+
+    def __init__(
+        self,
+        space: "Cells",
+        architecture: Architecture | None,
+        style: Style,
+        index: int,
+        widths: tuple[int, int, int],
+        halved: bool,
+    ) -> None:
+        super().__init__()
+        self.place = space.places[index]
+        self.copy = space.places[:index].count(self.place)
+        self.stride = 2 if space.cells[index] == "R" else 1
+        before, last, self.channels = widths
+        self.inputs = nn.ModuleList(
+            [
+                # The cell before a reduction is twice as large as what the reduction gave.
+                FactorizedReduce(before, self.channels, conv=style.conv, norm=style.norm)
+                if halved
+                else squeeze(before, self.channels, style),
+                squeeze(last, self.channels, style),
+            ]
+        )
+        self.sources = {node: range(node) for node in space.nodes()}
+        self.edges = nn.ModuleDict()
+        for node, sources in self.sources.items():
+            for source in sources:
+                name = f"{source}>{node}"
+                kept = space.operations
+                if architecture is not None:
+                    kept = architecture.options[f"{self.place}/{name}"]
+                stride = self.stride if source < 2 else 1
+                ops = {op: OPS[op](self.channels, stride, style) for op in kept if op != ZERO}
+                if ops:
+                    self.edges[name] = Mixed(space.operations, ops)
+
+    def forward(self, before: Tensor, last: Tensor, gates: Gates | None) -> Tensor:
+        states = [self.inputs[0](before), self.inputs[1](last)]
+        for node, sources in self.sources.items():
+            edge_gates = self._gate(gates, f">{node}")
+            incoming = [self._edge(states, source, node, gates, edge_gates) for source in sources]
+            states.append(self._add(incoming, states[1]))
+        return torch.cat(states[2:], 1)
+
+    def _edge(
+        self,
+        states: list[Tensor],
+        source: int,
+        node: int,
+        gates: Gates | None,
+        edges: Tensor | None,
+    ) -> Tensor | None:
+        """What the edge brings, or None where it is absent or shut."""
+        name = f"{source}>{node}"
+        gate = None if edges is None else edges[:, source, None, None, None]
+        if name not in self.edges or is_shut(gate):
+            return None
+        output: Tensor | None = self.edges[name](states[source], self._gate(gates, name))
+        return output if output is None or gate is None else gate * output
+
+    def _gate(self, gates: Gates | None, name: str) -> Tensor | None:
+        """This copy's gates of a choice, (batch | 1, options); None where it is left open."""
+        gate = None if gates is None else gates.get(f"{self.place}/{name}")
+        return None if gate is None else gate[self.copy if len(gate) > 1 else 0]
+
+    def _add(self, incoming: list[Tensor | None], input: Tensor) -> Tensor:
+        present = [x for x in incoming if x is not None]
+        if present:
+            return sum(present[1:], present[0])
+        height, width = (-(-side // self.stride) for side in input.shape[2:])
+        return input.new_zeros(input.shape[0], self.channels, height, width)
+
+
+class AuxiliaryHead(nn.Module):
+    """A classifier on the features after the last reduction (DARTS; Szegedy et al. 2015)."""
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(channels, 128, 1, bias=False),
+            nn.BatchNorm2d(128),
+            nn.ReLU(),
+            nn.Conv2d(128, 768, 2, bias=False),
+            nn.BatchNorm2d(768),
+            nn.ReLU(),
+        )
+        self.classify = nn.Linear(768, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(x)
+        # DARTS pools 8x8 to 2x2 by windows of 5 at stride 3; other sizes come as near as they can.
+        fits = min(x.shape[2:]) >= 8
+        x = F.avg_pool2d(x, 5, stride=3) if fits else F.adaptive_avg_pool2d(x, 2)
+        return self.classify(self.features(x).mean((2, 3)))  # type: ignore[no-any-return]
+
+
+def squeeze(inputs: int, outputs: int, style: Style) -> nn.Sequential:
+    """ReLU-conv-BN to a cell's width, in either order of the operations."""
+    return nn.Sequential(nn.ReLU(), style.conv(inputs, outputs, 1, bias=False), style.norm(outputs))
+
+
+def squared_norm(module: nn.Module) -> Tensor:
+    """Sum of squared convolution weights; 0 for an operation without any."""
+    squares = [m.weight.square().sum() for m in module.modules() if isinstance(m, nn.Conv2d)]
+    return torch.stack(squares).sum() if squares else torch.zeros(())

@@ -1,0 +1,184 @@
+"""Cells: normal and reduction cells in any layout (NASNet, DARTS, VINNAS, SI-VDNAS, BayesNAS).
+
+A cell has two input nodes, 0 (the cell before the last) and 1 (the last cell), and states 2, 3, ...
+Each state adds up what its edges bring; the output is all states, concatenated. The operation on
+edge 0>2 is the choice "normal/0>2", the inputs of state 2 are "normal/>2".
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import nn
+
+from ardor.architecture import Architecture, Choice
+from ardor.bayes import Gates
+from ardor.errors import ArdorError, unknown
+from ardor.ops import OPS, SETS, ZERO, Style
+from ardor.settings import Count
+from ardor.spaces import Space, foreign, mean_score
+from ardor.spaces._cellnet import CellNet
+
+KINDS = {"N": "normal", "R": "reduce"}
+LAYOUT = re.compile(r"(\d*)([NR])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells(Space):
+    """Stacked cells of two kinds; all cells of a kind share their choices unless `shared` is off."""
+
+    layout: str = "NNRNNRNN"  # "6N R 6N R 6N" repeats
+    states: Count = 4
+    channels: Count = 16  # of the first cell; a reduction doubles them
+    ops: str = "darts"  # a named set, or operations separated by commas
+    inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
+    shared: bool = True
+    stem: Count = 3  # the stem's channels, as a multiple of the cells'
+
+    def __post_init__(self) -> None:
+        if LAYOUT.sub("", self.layout).strip() or not self.cells:
+            raise ArdorError(
+                f"space.layout '{self.layout}' must be cells N and R, with counts if you like",
+                'for example "R", "NNRNNRNN" or "6N R 6N R 6N"',
+            )
+        smallest = min(self.image[1:])
+        if smallest < 2 ** self.cells.count("R"):
+            raise ArdorError(
+                f"space.layout '{self.layout}' halves {smallest} pixels more often than they allow",
+                "use fewer reduction cells, or larger images",
+            )
+        if len(set(self.operations)) < 2:
+            raise ArdorError(f"space.ops '{self.ops}' must be at least two operations")
+
+    @cached_property
+    def cells(self) -> str:
+        """The layout written out: one letter for each cell."""
+        return "".join(kind * int(count or 1) for count, kind in LAYOUT.findall(self.layout))
+
+    @cached_property
+    def operations(self) -> tuple[str, ...]:
+        """The candidates of every edge, in gate order."""
+        if self.ops in SETS:
+            return SETS[self.ops]
+        listed = tuple(name.strip() for name in self.ops.split(","))
+        for name in listed:
+            if name not in {*OPS, ZERO}:
+                known = [*OPS, ZERO] if "," in self.ops else [*SETS, *OPS]
+                raise unknown("operation", name, known)
+        return listed
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """For each cell the name under which its choices are made."""
+        return tuple(
+            KINDS[kind] if self.shared else f"{KINDS[kind]}{index}"
+            for index, kind in enumerate(self.cells)
+        )
+
+    def nodes(self) -> range:
+        """The states, numbered after the two inputs."""
+        return range(2, 2 + self.states)
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        found = []
+        for place, copies in Counter(self.places).items():
+            for node in self.nodes():
+                sources = tuple(map(str, range(node)))
+                found.append(Choice(f"{place}/>{node}", "edge", sources, copies))
+                found += [
+                    Choice(f"{place}/{source}>{node}", "op", self.operations, copies)
+                    for source in sources
+                ]
+        return tuple(found)
+
+    def build(
+        self,
+        architecture: Architecture | None = None,
+        *,
+        conv: type[nn.Conv2d] = nn.Conv2d,
+        as_searched: bool = False,
+    ) -> "CellNet":
+        searching = architecture is None or as_searched
+        style = Style(conv, relu_last=self.ops == "vinnas", searching=searching)
+        if architecture is not None:
+            self.check(architecture)
+            self._check_inputs(architecture)
+        return CellNet(self, architecture, style)
+
+    def strongest(self, scores: Gates) -> Architecture:
+        """The best operation of each edge, zero apart, and the best `inputs` edges of each state.
+
+        Edges are ranked by their operation's score, times their own where `scores` has one
+        (PC-DARTS); such scores must be positive.
+        """
+        kept: dict[str, tuple[str, ...]] = {}
+        for place, node in self._states():
+            table = self._table(scores, place, node)
+            strength = {source: edge * max(ops.values()) for source, (edge, ops) in table.items()}
+            chosen = sorted(table, key=lambda source: -strength[source])[: self.inputs]
+            best = {
+                source: (max(table[source][1], key=table[source][1].__getitem__),)
+                for source in chosen
+            }
+            kept |= self._kept(place, node, best)
+        return self.architecture(kept)
+
+    def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
+        kept: dict[str, tuple[str, ...]] = {}
+        for place, node in self._states():
+            table = self._table(probabilities, place, node)
+            likely = {
+                source: tuple(op for op, p in ops.items() if p > threshold)
+                for source, (edge, ops) in table.items()
+                if edge > threshold
+            }
+            if not any(likely.values()):
+                pairs = {
+                    (s, op): edge * p for s, (edge, ops) in table.items() for op, p in ops.items()
+                }
+                source, op = max(pairs, key=pairs.__getitem__)
+                likely = {source: (op,)}
+            kept |= self._kept(place, node, likely)
+        return self.architecture(kept)
+
+    def _states(self) -> Iterator[tuple[str, int]]:
+        return ((place, node) for place in dict.fromkeys(self.places) for node in self.nodes())
+
+    def _table(
+        self, scores: Gates, place: str, node: int
+    ) -> dict[str, tuple[float, dict[str, float]]]:
+        """Source -> score of the edge, scores of its operations but zero; 1 for what is left open."""
+
+        def of(name: str, count: int) -> list[float]:
+            return mean_score(scores[name]) if name in scores else [1.0] * count
+
+        edges = of(f"{place}/>{node}", node)
+        table = {}
+        for source, edge in enumerate(edges):
+            ops = of(f"{place}/{source}>{node}", len(self.operations))
+            named = dict(zip(self.operations, ops, strict=True))
+            table[str(source)] = edge, {op: score for op, score in named.items() if op != ZERO}
+        return table
+
+    def _kept(
+        self, place: str, node: int, ops: dict[str, tuple[str, ...]]
+    ) -> dict[str, tuple[str, ...]]:
+        """The decisions about one state, as kept options of its choices."""
+        sources = tuple(source for source in map(str, range(node)) if ops.get(source))
+        edges = {f"{place}/{source}>{node}": ops.get(str(source), ()) for source in range(node)}
+        return {f"{place}/>{node}": sources, **edges}
+
+    def _check_inputs(self, architecture: Architecture) -> None:
+        for place, node in self._states():
+            kept = {str(s): architecture.options[f"{place}/{s}>{node}"] for s in range(node)}
+            if not any(kept.values()):
+                raise foreign(f"no operation leads into {place}/>{node}")
+            if set(architecture.options[f"{place}/>{node}"]) != {
+                s for s, ops in kept.items() if ops
+            }:
+                raise foreign(f"{place}/>{node} keeps other edges than those with operations")
+            if any(ZERO in ops for ops in kept.values()):
+                raise foreign(f"'{ZERO}' cannot be kept, at {place}/>{node}")

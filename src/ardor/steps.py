@@ -1,0 +1,200 @@
+"""The objective, and the gradients of weights and gates in it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+
+from ardor.bayes import Gates, gauss_newton_diagonal
+from ardor.config import Fitting
+from ardor.methods import Curvature, Method
+from ardor.schedules import RATES
+from ardor.spaces import Net
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Normalised images with their labels, and how many images the data set has in all."""
+
+    images: Tensor
+    labels: Tensor
+    of: int
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The objective of one batch in nats per image, with its terms."""
+
+    total: Tensor
+    terms: Mapping[str, float]
+
+
+def objective(
+    logits: Sequence[Tensor],
+    batch: Batch,
+    penalty: Mapping[str, Tensor],
+    *,
+    smoothing: float,
+    auxiliary_weight: float = 0.0,
+) -> Loss:
+    """nll + sum of the penalty terms / images: the one place where the KL is divided."""
+    main, *auxiliary = logits
+    terms = {"nll": F.cross_entropy(main, batch.labels, label_smoothing=smoothing)}
+    for head in auxiliary:
+        nll = F.cross_entropy(head, batch.labels, label_smoothing=smoothing)
+        terms["auxiliary"] = auxiliary_weight * nll
+    terms |= {name: term / batch.of for name, term in penalty.items()}
+    total = torch.stack([term.to(main.device) for term in terms.values()]).sum()
+    facts = {name: term.item() for name, term in terms.items()}
+    accuracy = (main.argmax(1) == batch.labels).float().mean().item()
+    return Loss(total, {"loss": total.item(), **facts, "accuracy": accuracy})
+
+
+def searching(
+    net: Net, method: Method, batch: Batch, progress: float, *, smoothing: float
+) -> Loss:
+    """The objective of a search step under one draw of the gates."""
+    gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
+    logits = net.heads(batch.images, gates)
+    return objective(logits, batch, method.penalty(gates, net, progress), smoothing=smoothing)
+
+
+def to_device(gates: Gates, device: torch.device) -> Gates:
+    """The gates where the net is."""
+    return {name: gate.to(device) for name, gate in gates.items()}
+
+
+def set_gradients_(parameters: Sequence[nn.Parameter], loss: Tensor) -> None:
+    """Gradients of `loss` in these parameters alone; zero where it does not depend on one."""
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, found, strict=True):
+        parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
+
+
+def unrolled_gradients_(
+    gates: Sequence[nn.Parameter],
+    weights: Sequence[nn.Parameter],
+    training_loss: Callable[[], Loss],
+    held_out_loss: Callable[[], Loss],
+    velocity: Sequence[Tensor | None],
+    *,
+    rate: float,
+    momentum: float,
+    decay: float,
+) -> Loss:
+    """Gradients in the gates one weight step ahead (DARTS eq. 7), by finite differences (eq. 8)."""
+    gradient = torch.autograd.grad(training_loss().total, weights, allow_unused=True)
+    step = [
+        rate * ((0 if g is None else g) + decay * w + (0 if v is None else momentum * v))
+        for g, w, v in zip(gradient, weights, velocity, strict=True)
+    ]
+    with moved(weights, step, -1.0):
+        held_out = held_out_loss()
+        ahead = torch.autograd.grad(held_out.total, [*gates, *weights], allow_unused=True)
+    direct, slope = _split(ahead, gates, weights)
+    size = 0.01 / torch.stack([s.norm() for s in slope]).norm().clamp_min(1e-12).item()
+    sides = []
+    for sign in (1.0, -1.0):
+        with moved(weights, slope, sign * size):
+            found = torch.autograd.grad(training_loss().total, gates, allow_unused=True)
+            sides.append(_split(found, gates, [])[0])
+    for gate, now, plus, minus in zip(gates, direct, *sides, strict=True):
+        gate.grad = now - rate * (plus - minus) / (2 * size)
+    return held_out
+
+
+def _split(
+    gradients: Sequence[Tensor | None], first: Sequence[nn.Parameter], second: Sequence[nn.Parameter]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Gradients of two lists of parameters, zero where one is unused."""
+    full = [
+        torch.zeros_like(p) if g is None else g
+        for g, p in zip(gradients, [*first, *second], strict=True)
+    ]
+    return full[: len(first)], full[len(first) :]
+
+
+@contextmanager
+def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) -> Iterator[None]:
+    """The weights, for a while, `size` times `step` away; then exactly what they were."""
+    before = [w.detach().clone() for w in weights]
+    with torch.no_grad():
+        for weight, change in zip(weights, step, strict=True):
+            weight.add_(change, alpha=size)
+    yield
+    with torch.no_grad():
+        for weight, old in zip(weights, before, strict=True):
+            weight.copy_(old)
+
+
+def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:
+    """The optimiser of the weights, as configured."""
+    parameters = list(net.parameters())
+    if config.optimiser == "sgd":
+        return SGD(
+            parameters, config.rate, momentum=config.momentum, weight_decay=config.weight_decay
+        )
+    return Adam(parameters, config.rate, weight_decay=config.weight_decay)
+
+
+def rate_at(config: Fitting, progress: float) -> float:
+    """The weights' learning rate: from `rate` to `rate_end` along the schedule."""
+    share = RATES[config.schedule](progress)
+    return config.rate_end + (config.rate - config.rate_end) * share
+
+
+def set_rate_(optimiser: Optimizer, rate: float) -> None:
+    """Sets the learning rate for the next step."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def curvature_of(net: Net, method: Method, batches: Sequence[Batch]) -> Curvature:
+    """The curvature of the data's likelihood in the gates, with the net's statistics frozen."""
+    copies = {choice.name: choice.copies for choice in method.space.choices}
+
+    def curvature(gates: Gates) -> Gates:
+        total: dict[str, Tensor] = {}
+        for batch in batches:
+            gates = to_device(gates, batch.images.device)
+            each = {n: g.expand(copies[n], len(batch.labels), -1) for n, g in gates.items()}
+            with frozen_statistics(net, batch.images, gates):
+                found = gauss_newton_diagonal(lambda at, x=batch.images: net(x, at), each)
+            for name, diagonal in found.items():
+                total[name] = total.get(name, torch.zeros_like(diagonal)) + diagonal
+        images = sum(len(batch.labels) for batch in batches)
+        return {name: diagonal * batches[0].of / images for name, diagonal in total.items()}
+
+    return curvature
+
+
+@contextmanager
+def frozen_statistics(net: Net, images: Tensor, gates: Gates) -> Iterator[None]:
+    """The net in evaluation with the batch statistics of these images held as constants.
+
+    A supernet normalises by the statistics of its batch, so that one image's gates would act on
+    another's logits; frozen, each image stands alone. Nothing of the net is changed afterwards.
+    """
+    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and not m.track_running_stats]
+    was_training = net.training
+    for norm in norms:
+        norm.track_running_stats, norm.momentum = True, 1.0
+        norm.running_mean = torch.zeros(norm.num_features, device=images.device)
+        norm.running_var = torch.ones(norm.num_features, device=images.device)
+        norm.train()
+    try:
+        with torch.no_grad():
+            for module in net.modules():
+                module.training = module in norms
+            net(images, gates)
+        net.eval()
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats, norm.momentum = False, 0.1
+            norm.running_mean = norm.running_var = None
+        net.train(was_training)
