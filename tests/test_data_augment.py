@@ -136,6 +136,15 @@ def test_erase_puts_one_rectangle_of_noise_into_half_of_the_images() -> None:
     assert erased.any(0).all()  # every place is reached
 
 
+def test_erase_leaves_out_what_does_not_fit() -> None:
+    flat = torch.full((100, 1, 1, 16), 9.0)
+    assert drawn(flat, "erase").equal(flat)
+    erased = drawn(torch.full((500, 1, 8, 32), 9.0), "erase")[:, 0] != 9
+    tall, wide = erased.any(2).sum(1), erased.any(1).sum(1)
+    assert erased.flatten(1).sum(1).equal(tall * wide)
+    assert (int(tall.max()), int(wide.max())) < (8, 32)
+
+
 def test_cutout_clears_a_square_of_half_the_side_clipped_at_the_border() -> None:
     changed = drawn(torch.ones(3000, 3, 32, 32), "cutout")
     cleared = changed[:, 0] == 0

@@ -1,4 +1,4 @@
-"""Ardor: from labelled images to a small, sparse, trained network, by Bayesian architecture search."""
+"""Bayesian architecture search: from labelled images to a small, sparse, trained network."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -43,7 +43,8 @@ def gaussian_draw(mean: Tensor, log_var: Tensor) -> Tensor:
 
 def entropy(probabilities: Tensor) -> Tensor:
     """-sum p log p along the last dimension, in nats; 0 log 0 is 0."""
-    return torch.special.entr(probabilities).sum(-1)
+    terms: Tensor = torch.special.entr(probabilities)
+    return terms.sum(-1)
 
 
 def best_probability(mean: Tensor, log_var: Tensor, *, points: int = 2001) -> Tensor:

@@ -39,7 +39,9 @@ def card(run: Path, model: Model) -> str:
     """The README.md of a model, with what metrics.json knows by now."""
     path = run / "metrics.json"
     metrics = json.loads(path.read_text()) if path.exists() else {}
-    rows = [f"| {words} | {metrics[name]:.4f} |" for name, words in MEASURES.items() if name in metrics]
+    rows = [
+        f"| {words} | {metrics[name]:.4f} |" for name, words in MEASURES.items() if name in metrics
+    ]
     channels, height, width = model.shape
     return TEMPLATE.format(
         channels=channels,

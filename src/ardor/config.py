@@ -112,8 +112,10 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in change.items():
         below = merged.get(key)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        merged[key] = merge(below, value) if both else value
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            merged[key] = merge(below, value)
+        else:
+            merged[key] = value
     return merged
 
 
@@ -142,7 +144,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def assignment(text: str) -> dict[str, Any]:
-    """{"method": {"kl_gates": 0.5}} from "method.kl_gates=0.5"; what is no TOML value is a string."""
+    """{"search": {"batch": 32}} from "search.batch=32"; what is no TOML value is a string."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ArdorError(f"'{text}' must be NAME=VALUE", "for example --set search.epochs=10")

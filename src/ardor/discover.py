@@ -2,11 +2,9 @@
 
 import importlib
 import importlib.util
-import inspect
 import pkgutil
-from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ardor.errors import ArdorError, unknown
 

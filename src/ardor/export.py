@@ -25,7 +25,7 @@ TOLERANCE = 1e-4
 
 
 def export(model: Model, path: Path, images: Tensor) -> float:
-    """Writes the ONNX file; the largest difference of logits on `images`, checked by onnxruntime."""
+    """Writes the ONNX file; the largest difference of logits that onnxruntime found."""
     content = to_onnx(model)
     difference = largest_difference(model, content, images)
     if not difference < TOLERANCE:

@@ -18,11 +18,11 @@ LARGEST_SQUARE = 1e28
 
 
 class Variational(nn.Module):
-    """Gaussian weights with mean `weight` and variance exp(`log_var`), under a log-uniform prior."""
+    """Gaussian weights, mean `weight`, variance exp(`log_var`), under a log-uniform prior."""
 
-    weight: nn.Parameter
-    bias: nn.Parameter | None
-    log_var: nn.Parameter
+    weight: Tensor
+    bias: Any  # a Tensor, or None without one
+    log_var: Tensor
 
     def start_(self) -> None:
         """Xavier-uniform means, log-variances of -10 (VINNAS, section V)."""
@@ -59,10 +59,13 @@ class VariationalConv2d(Variational, nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
-            return self._conv_forward(x, self.pruned(), self.bias)
+            return self._convolve(x, self.pruned(), self.bias)
         square = x.square().clamp_max(LARGEST_SQUARE)
-        mean = self._conv_forward(x, self.weight, self.bias)
-        return local_draw(mean, self._conv_forward(square, self.variance(), None))
+        mean = self._convolve(x, self.weight, self.bias)
+        return local_draw(mean, self._convolve(square, self.variance(), None))
+
+    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self._conv_forward(x, weight, bias)  # type: ignore[no-any-return]
 
 
 class VariationalLinear(Variational, nn.Linear):
@@ -86,7 +89,7 @@ def linear_for(conv: type[nn.Conv2d]) -> type[nn.Linear]:
 
 
 class FactorizedReduce(nn.Module):
-    """Halves the image without dropping pixels: two strided 1x1 convolutions, one shifted by one."""
+    """Halves the image without dropping pixels: two strided 1x1 convolutions, one shifted."""
 
     def __init__(self, inputs: int, outputs: int, *, conv: type[nn.Conv2d], norm: Any) -> None:
         super().__init__()
@@ -98,11 +101,12 @@ class FactorizedReduce(nn.Module):
         x = F.relu(x)
         # An odd side is padded, so that both halves have the size of any other strided operation.
         shifted = F.pad(x, (-1, x.shape[3] % 2, -1, x.shape[2] % 2))
-        return self.norm(torch.cat([self.even(x), self.odd(shifted)], 1))
+        joined: Tensor = self.norm(torch.cat([self.even(x), self.odd(shifted)], 1))
+        return joined
 
 
 class DropPath(nn.Module):
-    """Drops whole examples of a path while training, and scales the rest up (Larsson et al. 2017)."""
+    """Drops a path for some examples while training, and scales it up for the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,5 +143,5 @@ class Mixed(nn.Module):
 
 
 def is_shut(gate: Tensor | None) -> bool:
-    """True for a gate that is zero and cannot learn to be anything else: nothing need be computed."""
+    """True for a gate that is zero and does not learn: nothing need be computed."""
     return gate is not None and not gate.requires_grad and not bool(gate.any())

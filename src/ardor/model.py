@@ -87,7 +87,7 @@ class Model(nn.Module):
             model.load_state_dict(tensors)
         except (KeyError, RuntimeError) as error:
             raise ArdorError(
-                f"the weights in '{folder}' do not fit its config.json: {str(error).splitlines()[0]}",
+                f"weights in '{folder}' do not fit its config.json: {str(error).splitlines()[0]}",
                 "both files must come from the same run",
             ) from error
         return model.eval()

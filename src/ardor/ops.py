@@ -1,4 +1,4 @@
-"""The operations: name -> builder. Each takes its conv class, so one table serves both kinds of weights.
+"""The operations: name -> builder. Each takes its conv class: one table for both kinds of weights.
 
 Two orders of the same operations: DARTS puts a ReLU before and a BatchNorm after each convolution
 (pools are normalised only while searching); VINNAS follows every operation but skip and zero by
@@ -130,7 +130,7 @@ SEVEN = (
     "dil_conv_5x5",
 )
 
-# Named sets in the order of their papers; the zero operation has no builder: it is what is left out.
+# Named sets in the order of their papers; zero has no builder: it is what is left out.
 SETS: dict[str, tuple[str, ...]] = {
     "vinnas": (*OPS, ZERO),
     "darts": (ZERO, *SEVEN),

@@ -1,12 +1,10 @@
 """A run folder and its stages: each reads what the one before wrote, and is never done twice."""
 
-import json
+import functools
 import platform
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -62,7 +60,9 @@ class Run:
         run = cls(folder, resolved(layers), stages)
         with writing(folder):
             folder.mkdir(parents=True)
-        write_json(folder / "config.json", {**about(command), "stages": stages, **run.config.model_dump()})
+        write_json(
+            folder / "config.json", {**about(command), "stages": stages, **run.config.model_dump()}
+        )
         return run
 
     @classmethod
@@ -79,6 +79,33 @@ class Run:
         stages = tuple(content.get("stages", ()))
         settings = {key: content[key] for key in Config.model_fields if key in content}
         return cls(folder, resolve(settings), stages)
+
+    def changed(self, stage: str, *layers: Mapping[str, Any]) -> "Run":
+        """This run ready to do `stage` with other settings; what was trained is never lost."""
+        if stage == "train" and self.done("train"):
+            raise ArdorError(
+                f"'{self.folder}' is trained already, and is left as it is",
+                "search again into a new folder to train otherwise",
+            )
+        if layers and any((self.folder / "checkpoint").glob(f"{stage}-*")):
+            raise ArdorError(
+                f"the {stage} stage of '{self.folder}' has begun with other settings",
+                f"continue it as it is: ardor resume {self.folder}",
+            )
+        if layers:
+            settings = merge(self.config.model_dump(), merged(layers))
+            self.config = resolve(settings)
+            content = {**read_json(self.folder / "config.json"), **self.config.model_dump()}
+            write_json(self.folder / "config.json", content)
+        if stage == "prune":
+            self.forget_after("prune")
+        return self
+
+    def forget_after(self, stage: str) -> None:
+        """Removes what was derived from a stage that is about to be done anew."""
+        order = list(STAGES)
+        for later in order[order.index(stage) + 1 :]:
+            (self.folder / STAGES[later]).unlink(missing_ok=True)
 
     def done(self, stage: str) -> bool:
         """Whether a stage has written what it writes."""
@@ -101,7 +128,7 @@ class Run:
         with self.costed(stage):
             steps[stage]()
 
-    @cached_property
+    @functools.cached_property
     def dataset(self) -> data.Dataset:
         """The images."""
         return data.load(seed=self.config.seed, **self.config.data.model_dump())
@@ -113,7 +140,7 @@ class Run:
     def search(self) -> None:
         """Finds the architecture."""
         runtime = self.runtime()
-        space = spaces.make(self.config.space["name"], unnamed(self.config.space))
+        space = self.space()
         method = methods.make(self.config.method["name"], space, unnamed(self.config.method))
         found = search(
             space, method, self.dataset.train, self.config.search, run=self.folder, runtime=runtime
@@ -128,16 +155,21 @@ class Run:
             raise ArdorError(
                 f"'{self.folder}' has no architecture yet", f"first: ardor resume {self.folder}"
             )
-        return Architecture.from_json(read_json(self.folder / "architecture.json"))
+        found = Architecture.from_json(read_json(self.folder / "architecture.json"))
+        expected = self.space().architecture(dict(found.kept))
+        if found != expected:
+            self.space().check(found)
+            raise spaces.foreign("its space or settings are not those in config.json")
+        return found
+
+    def space(self, **changes: Any) -> spaces.Space:
+        """The space that is searched, or one with other sizes."""
+        return spaces.make(self.config.space["name"], {**unnamed(self.config.space), **changes})
 
     @property
     def network(self) -> Architecture:
         """The found architecture at the size of the final network."""
-        space = spaces.of(self.architecture)
-        larger = spaces.make(self.architecture.space, {**asdict(space), **self.config.network})  # type: ignore[call-overload]
-        final = larger.architecture(dict(self.architecture.kept))
-        larger.check(final)
-        return final
+        return self.space(**self.config.network).architecture(dict(self.architecture.kept))
 
     def train(self) -> None:
         """Trains the network from scratch."""
@@ -204,7 +236,9 @@ class Run:
         """Scores on the test images."""
         runtime = self.runtime()
         images = self.dataset.test
-        logits = logits_of(runtime.place(model.net), images, model.normalise.to(runtime.device), runtime)
+        logits = logits_of(
+            runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
+        )
         return scores(logits, images.labels)
 
     def report(self) -> None:
@@ -251,9 +285,17 @@ def resolved(layers: tuple[Mapping[str, Any], ...]) -> Config:
     cls(**space)
     settings = {
         "space": {"name": config.space["name"], **space},
-        "method": {"name": config.method["name"], **complete("method", method, unnamed(config.method))},
+        "method": {
+            "name": config.method["name"],
+            **complete("method", method, unnamed(config.method)),
+        },
     }
     return config.model_copy(update=settings)
+
+
+def merged(layers: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
+    """All layers as one."""
+    return functools.reduce(merge, layers, {})
 
 
 def unnamed(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -53,7 +53,9 @@ class Runtime:
     stopping: bool = False  # a signal asked the run to save and end
 
     @classmethod
-    def start(cls, device: str, seed: int, report: Callable[[Progress], None] = unwatched) -> "Runtime":
+    def start(
+        cls, device: str, seed: int, report: Callable[[Progress], None] = unwatched
+    ) -> "Runtime":
         """Seeds everything random and finds the device."""
         random.seed(seed)
         np.random.seed(seed)
@@ -69,7 +71,7 @@ class Runtime:
         return batch.to(self.device, memory_format=torch.channels_last)
 
     def shuffled(self, count: int, *key: int) -> Tensor:
-        """A permutation that depends on the seed and `key` alone, so that an epoch can be redone."""
+        """A permutation by the seed and `key` alone, so that an epoch can be redone."""
         seed = np.random.SeedSequence([self.seed, *key]).generate_state(1, np.uint64)[0]
         generator = torch.Generator().manual_seed(int(seed) >> 1)
         return torch.randperm(count, generator=generator)
@@ -110,7 +112,7 @@ def random_states() -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors = {"torch": torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors["cuda"] = torch.cuda.get_rng_state()
-    kind, keys, *rest = np.random.get_state()  # type: ignore[misc]
+    kind, keys, *rest = np.random.get_state()
     tensors["numpy"] = torch.from_numpy(np.asarray(keys, dtype=np.int64))
     version, words, gauss = random.getstate()
     tensors["python"] = torch.tensor(words)
@@ -148,7 +150,9 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
-        raise ArdorError(f"cannot read '{path}': {error}", "the file is cut short or damaged") from error
+        raise ArdorError(
+            f"cannot read '{path}': {error}", "the file is cut short or damaged"
+        ) from error
     if metadata.get("format") != FORMAT:
         raise ArdorError(
             f"'{path}' has format {metadata.get('format')!r}; this version reads {FORMAT!r}",
@@ -156,7 +160,8 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         )
     if metadata.get("sha256") != digest(metadata.get("facts", ""), tensors):
         raise ArdorError(
-            f"'{path}' does not match its checksum", "it was changed or damaged after it was written"
+            f"'{path}' does not match its checksum",
+            "it was changed or damaged after it was written",
         )
     content = json.loads(metadata["facts"])
     for name, stride in content["strides"].items():
@@ -194,10 +199,8 @@ def measured() -> Iterator[Cost]:
 
 
 def _reset_peak() -> None:
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the largest size so far
-    except OSError:
-        pass
 
 
 def _peak() -> float:

@@ -68,7 +68,9 @@ def search(
     """
     seen = 1 - config.held_out
     parts = stratified(
-        images.labels, [config.fraction * seen, config.fraction * config.held_out], seed=runtime.seed
+        images.labels,
+        [config.fraction * seen, config.fraction * config.held_out],
+        seed=runtime.seed,
     )
     loop = SearchLoop(space, method, [images[part] for part in parts], config, run, runtime)
     with runtime.signals():
@@ -121,9 +123,13 @@ class SearchLoop:
     def run(self) -> None:
         """All epochs that are left."""
         for epoch in self.stage.epochs_left():
-            orders = [self.runtime.shuffled(len(half), epoch, i) for i, half in enumerate(self.halves)]
+            orders = [
+                self.runtime.shuffled(len(half), epoch, i) for i, half in enumerate(self.halves)
+            ]
             for step in self.stage.steps_left():
-                self.step(*(self.batch(h, o, step) for h, o in zip(self.halves, orders, strict=True)))
+                self.step(
+                    *(self.batch(h, o, step) for h, o in zip(self.halves, orders, strict=True))
+                )
             self.finish_epoch()
 
     @property
@@ -144,7 +150,7 @@ class SearchLoop:
         return Batch(prepared, images.labels[at].to(self.runtime.device), len(images))
 
     def step(self, train: Batch, held_out: Batch) -> None:
-        """One step of the gates on held-out images, where they learn there, and one of the weights."""
+        """One step of the gates on held-out images, if they learn there; one of the weights."""
         self.net.train()
         if self.learning_gates and self.method.bilevel:
             self.gate_step(train, held_out)

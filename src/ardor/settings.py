@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -44,10 +44,9 @@ def checked(section: str, model: type[M], given: Mapping[str, Any]) -> M:
 
 def of(cls: type) -> type[Settings]:
     """The settings of a class as a model: the keyword arguments of its `__init__`."""
-    hints = get_type_hints(cls.__init__, include_extras=True)
     fields: dict[str, Any] = {
-        name: (hints[name], parameter.default)
-        for name, parameter in inspect.signature(cls).parameters.items()
+        name: (parameter.annotation, parameter.default)
+        for name, parameter in inspect.signature(cls, eval_str=True).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     return create_model(cls.__name__, __base__=Settings, **fields)

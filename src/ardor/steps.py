@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -54,9 +55,7 @@ def objective(
     return Loss(total, {"loss": total.item(), **facts, "accuracy": accuracy})
 
 
-def searching(
-    net: Net, method: Method, batch: Batch, progress: float, *, smoothing: float
-) -> Loss:
+def searching(net: Net, method: Method, batch: Batch, progress: float, *, smoothing: float) -> Loss:
     """The objective of a search step under one draw of the gates."""
     gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
     logits = net.heads(batch.images, gates)
@@ -108,7 +107,9 @@ def unrolled_gradients_(
 
 
 def _split(
-    gradients: Sequence[Tensor | None], first: Sequence[nn.Parameter], second: Sequence[nn.Parameter]
+    gradients: Sequence[Tensor | None],
+    first: Sequence[nn.Parameter],
+    second: Sequence[nn.Parameter],
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Gradients of two lists of parameters, zero where one is unused."""
     full = [
@@ -163,7 +164,7 @@ def curvature_of(net: Net, method: Method, batches: Sequence[Batch]) -> Curvatur
             gates = to_device(gates, batch.images.device)
             each = {n: g.expand(copies[n], len(batch.labels), -1) for n, g in gates.items()}
             with frozen_statistics(net, batch.images, gates):
-                found = gauss_newton_diagonal(lambda at, x=batch.images: net(x, at), each)
+                found = gauss_newton_diagonal(partial(net, batch.images), each)
             for name, diagonal in found.items():
                 total[name] = total.get(name, torch.zeros_like(diagonal)) + diagonal
         images = sum(len(batch.labels) for batch in batches)
@@ -179,7 +180,9 @@ def frozen_statistics(net: Net, images: Tensor, gates: Gates) -> Iterator[None]:
     A supernet normalises by the statistics of its batch, so that one image's gates would act on
     another's logits; frozen, each image stands alone. Nothing of the net is changed afterwards.
     """
-    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and not m.track_running_stats]
+    norms = [
+        m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and not m.track_running_stats
+    ]
     was_training = net.training
     for norm in norms:
         norm.track_running_stats, norm.momentum = True, 1.0

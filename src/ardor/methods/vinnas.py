@@ -15,7 +15,7 @@ the start (0.001 taken as a standard deviation, as in DARTS) and how the zero op
 (its draw is held at most at the mean of the other draws of its edge).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -86,8 +86,8 @@ class Vinnas(Method):
         strengths = zip(self.mean.values(), self.log_var.values(), strict=True)
         terms = {
             "kl_weights": net.kl(),
-            "kl_gates": sum(log_uniform_kl(mean, log_var) for mean, log_var in strengths),
-            "entropy": sum(entropy(gate).sum() for gate in gates.values()),
+            "kl_gates": total(log_uniform_kl(mean, log_var) for mean, log_var in strengths),
+            "entropy": total(entropy(gate) for gate in gates.values()),
         }
         return {
             name: self.ends[name] * ramp(progress, start=self.starts[name]) * term
@@ -115,3 +115,8 @@ def clip_zero(strengths: Tensor, options: tuple[str, ...]) -> Tensor:
     is_zero = torch.tensor([option == ZERO for option in options], device=strengths.device)
     others = strengths.masked_fill(is_zero, 0).sum(-1, keepdim=True) / (len(options) - 1)
     return torch.where(is_zero, torch.minimum(strengths, others), strengths)
+
+
+def total(terms: Iterable[Tensor]) -> Tensor:
+    """The sum of all entries of all terms."""
+    return torch.stack([term.sum() for term in terms]).sum()

@@ -41,8 +41,9 @@ def chart(name: str, lines: Mapping[str, Points]) -> str:
 
 def nice_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
     """Round numbers that enclose the range."""
-    # Range of a flat line: half its size, or one around zero.
-    span = (high - low) or abs(high) / 2 or 1.0
+    span = high - low
+    if span <= 1e-9 * max(abs(low), abs(high)):  # a flat line
+        span = abs(high) / 2 or 1.0
     raw = span / wanted
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
@@ -81,7 +82,7 @@ def _say(name: str, value: float) -> str:
 
 def _placed(
     points: Points, ticks: list[float], x_range: tuple[int, int]
-) -> Points | list[tuple[float, float]]:
+) -> list[tuple[float, float]]:
     return [(_x(epoch, x_range), _y(value, ticks)) for epoch, value in points]
 
 

@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element
 from ardor.architecture import Architecture
 from ardor.report.edges import Cell, Edge, Probabilities, cells, order, summary
 from ardor.report.layout import FONT, HEAD, SMALL, Line, Plan, Spot, lay_out
-from ardor.report.svg import add, point, render, resize, stylesheet, svg, text_width
+from ardor.report.svg import add, clean, point, render, resize, stylesheet, svg, text_width
 from ardor.report.words import FAMILIES, family, operation, percent
 
 _MARGIN, _TITLE, _ROW = 20.0, 34.0, 26.0
@@ -88,8 +88,8 @@ def _draw_line(parent: Element, cell: Cell, line: Line) -> None:
 
 
 def _draw_label(group: Element, cell: Cell, edge: Edge, spot: Spot) -> None:
-    group.set("data-choice", edge.choice)
-    group.set("data-operation", edge.operation)
+    group.set("data-choice", clean(edge.choice))
+    group.set("data-operation", clean(edge.operation))
     add(group, "title", _tooltip(cell, edge))
     x, y = spot.x - spot.width / 2, spot.y - spot.height / 2
     pill = add(group, "rect", class_="pill", x=x, y=y, width=spot.width, height=spot.height)

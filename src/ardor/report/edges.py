@@ -62,9 +62,9 @@ class Cell:
         """What stands above the drawing."""
         if not self.place:
             return "Cell"
-        kind, index = re.fullmatch(r"(.*?)(\d*)", self.place, re.S).groups()  # type: ignore[union-attr]
+        kind = self.place.rstrip("0123456789")
         word = {"normal": "Normal cell", "reduce": "Reduction cell"}.get(kind)
-        return f"{word} {index}".strip() if word else f"Cell {self.place}"
+        return f"{word} {self.place[len(kind) :]}".strip() if word else f"Cell {self.place}"
 
     @property
     def out(self) -> str:

@@ -82,7 +82,10 @@ def _name(section: Any) -> str:
     """What a section of the config calls itself."""
     if not isinstance(section, Mapping):
         return str(section) if section else ""
-    return next((str(section[k]) for k in ("name", "source", "path") if section.get(k)), "")
+    if section.get("name"):
+        return str(section["name"])
+    source = str(section.get("source") or section.get("path") or "")
+    return Path(source).name or source
 
 
 def _cards(found: Run) -> Iterator[Card]:

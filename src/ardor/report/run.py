@@ -64,7 +64,7 @@ def _epochs(path: Path) -> dict[str, list[Epoch]]:
         try:
             entry = json.loads(line)
             epoch, stage = int(entry["epoch"]), str(entry["stage"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             continue  # cut off when the run was killed
         stages.setdefault(stage, {})[epoch] = entry
     return {stage: [lines[e] for e in sorted(lines)] for stage, lines in stages.items()}

@@ -115,13 +115,15 @@ def _row_name(choice: str, found: Mapping[str, Cell]) -> str:
 
 
 def _strip(choice: str, options: Mapping[str, float], kept: tuple[str, ...]) -> str:
-    """A thin bar for each candidate, in gate order."""
+    """A thin bar for each candidate, in gate order; those kept are underlined."""
     step = max(2.0, min(10.0, 640 / len(options)))
-    root = svg(step * len(options), 34, f"{choice}: {len(kept)} of {len(options)} kept")
+    root = svg(step * len(options), 38, f"{choice}: {len(kept)} of {len(options)} kept")
     for index, (name, share) in enumerate(options.items()):
         height = 1 + 31 * min(1.0, max(0.0, share))
         kind, x = "share kept" if name in kept else "share", step * index
-        bar = add(root, "rect", class_=kind, x=x, y=34 - height, width=step * 0.8, height=height)
+        bar = add(root, "rect", class_=kind, x=x, y=33 - height, width=step * 0.8, height=height)
         note = ", kept" if name in kept else ""
         add(bar, "title", f"{operation(name)}: {percent(share, 1)}{note}")
+        if name in kept:
+            add(root, "rect", class_=kind, x=x, y=35.0, width=step, height=3.0)
     return render(root)

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NARROW, _WIDE = frozenset(" .,:;·'|!()[]/ijlfrtI1-"), frozenset("mwMW%@→…×−")
+_NARROW, _WIDE = frozenset(" .,:;·'|!()[]/ijlfrtI-"), frozenset("mwMW%@×")
 
 
 def svg(width: float, height: float, label: str) -> Element:
@@ -25,7 +25,7 @@ def resize(root: Element, width: float, height: float) -> None:
 
 
 def add(parent: Element, tag: str, text: str = "", **attributes: str | float) -> Element:
-    """A new child; `class_` and `stroke_width` become class and stroke-width, None text no text."""
+    """A new child; the names `class_` and `stroke_width` become class and stroke-width."""
     named = {
         key.rstrip("_").replace("_", "-"): clean(value) if isinstance(value, str) else point(value)
         for key, value in attributes.items()
@@ -57,5 +57,5 @@ def clean(text: str) -> str:
 
 def text_width(text: str, size: float) -> float:
     """About how wide a text is, rather too wide: fonts differ between machines."""
-    ems = (0.4 if c in _NARROW else 1.0 if c in _WIDE else 0.65 for c in text)
+    ems = (0.4 if c in _NARROW else 1.0 if c in _WIDE or c > "\u2000" else 0.65 for c in text)
     return size * sum(ems)

@@ -14,7 +14,7 @@ FAMILIES = {
     "none": "no connection",
     "other": "other operation",
 }
-# Looked for in this order: "dil_sep_conv_3x3" is dilated, "skip_pool" would be pooling.
+# Looked for in this order: "dil_sep_conv_3x3" is dilated.
 _SIGNS = (
     ("none", ("none", "zero")),
     ("dilated", ("dil",)),

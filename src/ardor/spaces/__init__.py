@@ -136,4 +136,4 @@ def of(architecture: Architecture) -> Space:
 
 def mean_score(gate: Tensor) -> list[float]:
     """One number for each option: the mean over copies and images."""
-    return gate.detach().double().mean((0, 1)).tolist()  # type: ignore[no-any-return]
+    return gate.detach().double().mean((0, 1)).tolist()

@@ -51,18 +51,13 @@ class CellNet(Net):
 
     def weight_norms(self, choice: Choice) -> Tensor:
         place, edge = choice.name.split("/")
-        rows = []
-        for cell in self.cells:
-            if isinstance(cell, Cell) and cell.place == place:
-                if choice.kind == "edge":
-                    row = [cell.edges[source + edge] for source in choice.options]
-                else:
-                    candidates = cell.edges[edge].candidates
-                    row = [
-                        candidates[o] if o in candidates else nn.Identity() for o in choice.options
-                    ]
-                rows.append(torch.stack([squared_norm(module) for module in row]))
-        return torch.stack(rows)
+        cells = [cell for cell in self.cells if isinstance(cell, Cell) and cell.place == place]
+        return torch.stack(
+            [
+                torch.stack([squared_norm(cell.part(edge, option)) for option in choice.options])
+                for cell in cells
+            ]
+        )
 
 
 class Cell(nn.Module):
@@ -128,6 +123,14 @@ class Cell(nn.Module):
         output: Tensor | None = self.edges[name](states[source], self._gate(gates, name))
         return output if output is None or gate is None else gate * output
 
+    def part(self, edge: str, option: str) -> nn.Module | None:
+        """What an option stands for: a candidate on edge "0>2", or an edge into ">2"."""
+        edges = dict(self.edges.items())
+        if edge.startswith(">"):
+            return edges.get(option + edge)
+        mixed = edges.get(edge)
+        return dict(mixed.candidates.items()).get(option) if isinstance(mixed, Mixed) else None
+
     def _gate(self, gates: Gates | None, name: str) -> Tensor | None:
         """This copy's gates of a choice, (batch | 1, options); None where it is left open."""
         gate = None if gates is None else gates.get(f"{self.place}/{name}")
@@ -169,7 +172,8 @@ def squeeze(inputs: int, outputs: int, style: Style) -> nn.Sequential:
     return nn.Sequential(nn.ReLU(), style.conv(inputs, outputs, 1, bias=False), style.norm(outputs))
 
 
-def squared_norm(module: nn.Module) -> Tensor:
-    """Sum of squared convolution weights; 0 for an operation without any."""
-    squares = [m.weight.square().sum() for m in module.modules() if isinstance(m, nn.Conv2d)]
+def squared_norm(module: nn.Module | None) -> Tensor:
+    """Sum of squared convolution weights; 0 for what has none."""
+    modules = module.modules() if module is not None else []
+    squares = [m.weight.square().sum() for m in modules if isinstance(m, nn.Conv2d)]
     return torch.stack(squares).sum() if squares else torch.zeros(())

@@ -7,9 +7,10 @@ edge 0>2 is the choice "normal/0>2", the inputs of state 2 are "normal/>2".
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from torch import nn
 
@@ -27,7 +28,7 @@ LAYOUT = re.compile(r"(\d*)([NR])")
 
 @dataclass(frozen=True, kw_only=True)
 class Cells(Space):
-    """Stacked cells of two kinds; all cells of a kind share their choices unless `shared` is off."""
+    """Stacked cells of two kinds; cells of a kind share their choices unless `shared` is off."""
 
     layout: str = "NNRNNRNN"  # "6N R 6N R 6N" repeats
     states: Count = 4
@@ -119,10 +120,7 @@ class Cells(Space):
             table = self._table(scores, place, node)
             strength = {source: edge * max(ops.values()) for source, (edge, ops) in table.items()}
             chosen = sorted(table, key=lambda source: -strength[source])[: self.inputs]
-            best = {
-                source: (max(table[source][1], key=table[source][1].__getitem__),)
-                for source in chosen
-            }
+            best = {source: (strongest_of(table[source][1]),) for source in chosen}
             kept |= self._kept(place, node, best)
         return self.architecture(kept)
 
@@ -139,7 +137,7 @@ class Cells(Space):
                 pairs = {
                     (s, op): edge * p for s, (edge, ops) in table.items() for op, p in ops.items()
                 }
-                source, op = max(pairs, key=pairs.__getitem__)
+                source, op = strongest_of(pairs)
                 likely = {source: (op,)}
             kept |= self._kept(place, node, likely)
         return self.architecture(kept)
@@ -150,7 +148,7 @@ class Cells(Space):
     def _table(
         self, scores: Gates, place: str, node: int
     ) -> dict[str, tuple[float, dict[str, float]]]:
-        """Source -> score of the edge, scores of its operations but zero; 1 for what is left open."""
+        """Source -> score of the edge, and of its operations but zero; 1 for what is left open."""
 
         def of(name: str, count: int) -> list[float]:
             return mean_score(scores[name]) if name in scores else [1.0] * count
@@ -164,7 +162,7 @@ class Cells(Space):
         return table
 
     def _kept(
-        self, place: str, node: int, ops: dict[str, tuple[str, ...]]
+        self, place: str, node: int, ops: Mapping[str, tuple[str, ...]]
     ) -> dict[str, tuple[str, ...]]:
         """The decisions about one state, as kept options of its choices."""
         sources = tuple(source for source in map(str, range(node)) if ops.get(source))
@@ -182,3 +180,11 @@ class Cells(Space):
                 raise foreign(f"{place}/>{node} keeps other edges than those with operations")
             if any(ZERO in ops for ops in kept.values()):
                 raise foreign(f"'{ZERO}' cannot be kept, at {place}/>{node}")
+
+
+K = TypeVar("K")
+
+
+def strongest_of(scores: Mapping[K, float]) -> K:
+    """The key with the highest score; the first of equals."""
+    return max(scores, key=scores.__getitem__)

@@ -1,0 +1,103 @@
+"""Benches: methods x seeds of ordinary runs, and a table of mean ± std from their results."""
+
+import statistics
+import tomllib
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ardor.config import merge
+from ardor.errors import unknown
+from ardor.files import write_json
+from ardor.run import STAGES, Run, about
+from ardor.runtime import Progress
+
+MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
+
+
+def benches() -> list[str]:
+    """The benches that come with Ardor."""
+    folder = resources.files("ardor") / "benches"
+    return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+
+
+def bench(
+    name: str,
+    seeds: int | None,
+    folder: Path,
+    *,
+    command: str,
+    say: Callable[[str], None],
+    watch: Callable[[Progress], None],
+) -> dict[str, Any]:
+    """Runs what is not done yet, each in a folder of its own; the results, and a table of them."""
+    if name not in benches():
+        raise unknown("bench", name, benches())
+    grid = tomllib.loads((resources.files("ardor") / "benches" / f"{name}.toml").read_text())
+    count = grid["seeds"] if seeds is None else seeds
+    runs: dict[str, list[Run]] = {}
+    for method, change in grid["methods"].items():
+        for seed in range(count):
+            layer = merge(merge(grid["settings"], change), {"seed": seed})
+            run = _open(folder / name / f"{method}-{seed}", layer, command)
+            run.watch = watch
+            for stage in run.stages_left():
+                say(f"{run.folder}: {stage} ...")
+                run.do(stage)
+            runs.setdefault(method, []).append(run)
+    return _result(name, folder, runs, command)
+
+
+def _open(folder: Path, layer: dict[str, Any], command: str) -> Run:
+    """The run of one cell of the grid, begun or new."""
+    if (folder / "config.json").exists():
+        return Run.open(folder)
+    return Run.create(folder, layer, command=command, stages=tuple(STAGES))
+
+
+def _result(name: str, folder: Path, runs: dict[str, list[Run]], command: str) -> dict[str, Any]:
+    result = {
+        **about(command),
+        "bench": name,
+        "table": [_summary(method, group) for method, group in runs.items()],
+        "runs": [
+            {"method": method, "seed": run.config.seed, "metrics": run.metrics}
+            for method, group in runs.items()
+            for run in group
+        ],
+    }
+    write_json(folder / name / "results.json", result)
+    return result
+
+
+def _summary(method: str, runs: Sequence[Run]) -> dict[str, Any]:
+    """One row: mean ± std (best) over the seeds."""
+    row: dict[str, Any] = {"method": method, "seeds": len(runs)}
+    for measure in MEASURES:
+        values = [run.metrics[measure] for run in runs]
+        row[measure] = statistics.fmean(values)
+        row[f"{measure}_std"] = statistics.stdev(values) if len(values) > 1 else 0.0
+    row["seconds"] = statistics.fmean(_seconds(run) for run in runs)
+    return row
+
+
+def _seconds(run: Run) -> float:
+    return float(sum(stage["seconds"] for stage in run.metrics["stages"].values()))
+
+
+def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """One row for each run."""
+    rows = []
+    for run in map(Run.open, folders):
+        rows.append(
+            {
+                "run": str(run.folder),
+                "data": run.config.data.source,
+                "method": run.config.method["name"],
+                "seed": run.config.seed,
+                **{measure: run.metrics.get(measure) for measure in MEASURES},
+                "seconds": round(_seconds(run), 1),
+            }
+        )
+    return rows

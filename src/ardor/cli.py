@@ -1,0 +1,326 @@
+"""The command line: each command reads its options and makes one call."""
+
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from ardor.errors import ArdorError, Interrupted, unknown
+
+if TYPE_CHECKING:
+    from ardor.run import Run
+    from ardor.terminal import Screen
+
+# Libraries are imported inside the commands: 'ardor --help' must not wait for torch.
+
+Command = Callable[..., None]
+STAGES = ("search", "train", "prune", "export", "evaluate", "report")
+FOLDER = click.Path(path_type=Path)
+
+
+class Commands(click.Group):
+    """Suggests the nearest command for one that is not known, and lists them as they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            error = unknown("command", args[0], self.commands)
+            raise click.UsageError(f"{error}\nhint: {error.hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="ardor")
+def cli() -> None:
+    """From labelled images to a small, sparse, trained network, by Bayesian architecture search.
+
+    \b
+    ardor run digits               search, train, prune, export, report: on built-in images
+    ardor run photos/              the same on a folder with a folder of images for each class
+    ardor predict runs/photos-vinnas-1 new.png
+    """
+
+
+def answering(command: Command) -> Command:
+    """The options of every command that answers."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")
+    quiet = click.option("--quiet", is_flag=True, help="No progress, only the result.")
+    return as_json(quiet(command))
+
+
+def creating(command: Command) -> Command:
+    """The options that make a new run."""
+    options = (
+        click.argument("source", metavar="DATA"),
+        click.option("--run", "folder", type=FOLDER, help="New folder. [runs/DATA-METHOD-N]"),
+        click.option("--preset", help="Settings to start from; see 'ardor list presets'."),
+        click.option("--config", "file", type=FOLDER, help="Settings from a TOML file."),
+        click.option("--method", help="How to search; see 'ardor list methods'. [vinnas]"),
+        click.option("--space", help="What to search; see 'ardor list spaces'. [cells]"),
+        click.option("--epochs", type=int, help="Passes over the images, in search and training."),
+        click.option("--seed", type=int, help="Of everything random. [0]"),
+        click.option("--device", help="auto, cpu, cuda or mps. [auto]"),
+        changing,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return answering(command)
+
+
+changing = click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any setting, e.g. --set search.batch=32; see 'ardor list settings'.",
+)
+existing = click.argument("folder", type=FOLDER, metavar="RUN")
+
+
+@cli.command()
+@creating
+def run(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Search, train, prune, export, evaluate and report in one go.
+
+    DATA is a folder with a folder of images for each class, a folder with MNIST's or CIFAR-10's
+    files, an .npz file, or a known name such as 'digits'.
+    """
+    _work(_create(options, STAGES), as_json, quiet)
+
+
+@cli.command()
+@creating
+def search(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Search for an architecture only; go on with 'ardor train'."""
+    _work(_create(options, ("search",)), as_json, quiet)
+
+
+def _create(options: dict[str, Any], stages: tuple[str, ...]) -> "Run":
+    """A new run as the options say; each layer of settings goes over those before it."""
+    from ardor import config
+    from ardor.run import Run
+
+    layers = [config.preset(options["preset"])] if options["preset"] else []
+    layers += [config.read(options["file"])] if options["file"] else []
+    layers += [{name: options[name]} for name in ("seed", "device") if options[name] is not None]
+    layers += [{name: {"name": options[name]}} for name in ("method", "space") if options[name]]
+    if options["epochs"] is not None:
+        layers.append({stage: {"epochs": options["epochs"]} for stage in ("search", "train")})
+    layers += [config.assignment(change) for change in options["changes"]]
+    layers.append({"data": {"source": options["source"]}})
+    folder = options["folder"]
+    if folder is None:
+        method = config.resolve(*layers).method["name"]
+        folder = _free_folder(Path(options["source"]).resolve().name, method)
+    return Run.create(folder, *layers, command=_command(), stages=stages)
+
+
+def _free_folder(data: str, method: str) -> Path:
+    """The first of runs/DATA-METHOD-1, -2, ... that is free."""
+    number = 1
+    while (folder := Path("runs") / f"{data}-{method}-{number}").exists():
+        number += 1
+    return folder
+
+
+def _command() -> str:
+    return shlex.join(["ardor", *sys.argv[1:]])
+
+
+def _work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
+    """Does the stages, or those that are left, showing progress; prints what came out."""
+    from ardor.terminal import metrics_table
+
+    screen = _screen(as_json, quiet)
+    run.watch = screen.progress
+    screen.say(f"run folder: {run.folder}")
+    for stage in run.stages_left() if stages is None else stages:
+        screen.say(f"{stage} ...")
+        with screen.watching(stage):
+            run.do(stage)
+    screen.result({"run": str(run.folder), **run.metrics}, metrics_table(run.metrics))
+    if run.done("report"):
+        screen.say(f"report: {run.folder / 'report.html'}")
+
+
+def _screen(as_json: bool, quiet: bool) -> "Screen":
+    from ardor.terminal import Screen
+
+    return Screen(as_json=as_json, quiet=quiet)
+
+
+@cli.command()
+@existing
+@answering
+def resume(folder: Path, as_json: bool, quiet: bool) -> None:
+    """Continue a run that was stopped, from its newest checkpoint."""
+    from ardor.run import Run
+
+    _work(Run.open(folder), as_json, quiet)
+
+
+@cli.command()
+@existing
+@click.option("--epochs", type=int, help="Passes over the training images.")
+@changing
+@answering
+def train(
+    folder: Path, epochs: int | None, changes: tuple[str, ...], as_json: bool, quiet: bool
+) -> None:
+    """Train the architecture that RUN's search found, from scratch."""
+    from ardor.config import assignment
+    from ardor.run import Run
+
+    layers = [{"train": {"epochs": epochs}}] if epochs is not None else []
+    run = Run.open(folder).changed("train", *layers, *map(assignment, changes))
+    _work(run, as_json, quiet, ("train",))
+
+
+@cli.command()
+@existing
+@click.option("--threshold", type=float, help="log(sigma^2 / mu^2) that leaves. [3]")
+@answering
+def prune(folder: Path, threshold: float | None, as_json: bool, quiet: bool) -> None:
+    """Zero the weights of the trained network that are only noise."""
+    from ardor.run import Run
+
+    layers = [{"prune": {"threshold": threshold}}] if threshold is not None else []
+    _work(Run.open(folder).changed("prune", *layers), as_json, quiet, ("prune",))
+
+
+def _stage_command(stage: str, words: str) -> None:
+    """A command that does one stage of a run and has no settings of its own."""
+
+    @cli.command(stage, help=words)
+    @existing
+    @answering
+    def command(folder: Path, as_json: bool, quiet: bool) -> None:
+        from ardor.run import Run
+
+        _work(Run.open(folder), as_json, quiet, (stage,))
+
+
+_stage_command("export", "Write the network as ONNX, and check that it computes the same.")
+_stage_command("evaluate", "Measure the network on the test images.")
+_stage_command("report", "Write one HTML page of the run.")
+
+
+@cli.command()
+@existing
+@click.argument("images", nargs=-1, required=True, type=FOLDER)
+@answering
+def predict(folder: Path, images: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
+    """Labels and probabilities for image files, or folders of them."""
+    from ardor.predict import predict as predictions
+    from ardor.run import load
+    from ardor.terminal import predictions_table
+
+    found = predictions(load(folder), images)
+    _screen(as_json, quiet).result([p.to_json() for p in found], predictions_table(found))
+
+
+@cli.command()
+@click.argument("path", type=FOLDER, metavar="RUN|ARCHITECTURE")
+@answering
+def show(path: Path, as_json: bool, quiet: bool) -> None:
+    """The cells that were found, and how sure the search is of each choice."""
+    from ardor.files import read_json
+    from ardor.terminal import architecture_table
+
+    content = read_json(path / "architecture.json" if path.is_dir() else path)
+    _screen(as_json, quiet).result(content, architecture_table(content))
+
+
+@cli.command()
+@click.argument("source", metavar="DATA")
+@changing
+@answering
+def check(source: str, changes: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+    """What is found in the data, and what would be wrong with it."""
+    from ardor.config import assignment, resolve
+    from ardor.data.check import check as summarise
+    from ardor.terminal import summary_table
+
+    config = resolve({"data": {"source": source}}, *map(assignment, changes))
+    found = summarise(seed=config.seed, **config.data.model_dump())
+    _screen(as_json, quiet).result(asdict(found), summary_table(found))
+
+
+@cli.command("list")
+@click.argument("what", type=click.Choice(["methods", "spaces", "data", "presets", "settings"]))
+@answering
+def list_(what: str, as_json: bool, quiet: bool) -> None:
+    """What there is to choose from."""
+    from ardor.catalogue import catalogue
+    from ardor.terminal import table
+
+    known = catalogue(what)
+    _screen(as_json, quiet).result(known, table("", (what, ""), list(known.items())))
+
+
+@cli.command()
+@click.argument("folders", nargs=-1, required=True, type=FOLDER, metavar="RUN...")
+@answering
+def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
+    """Runs side by side."""
+    from ardor.bench import compared
+    from ardor.terminal import rows_table
+
+    rows = compared(folders)
+    _screen(as_json, quiet).result(rows, rows_table(rows))
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--seeds", type=click.IntRange(1), help="Runs of each kind. [as the bench says]")
+@click.option("--folder", type=FOLDER, default=Path("runs/bench"), show_default=True)
+@answering
+def bench(name: str, seeds: int | None, folder: Path, as_json: bool, quiet: bool) -> None:
+    """A table of methods and seeds, mean ± std; it can be stopped, and goes on where it was."""
+    from ardor.bench import bench as measure
+    from ardor.terminal import rows_table
+
+    screen = _screen(as_json, quiet)
+    result = measure(name, seeds, folder, command=_command(), say=screen.say, watch=screen.progress)
+    screen.result(result, rows_table(result["table"]))
+
+
+def main() -> NoReturn:
+    """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except ArdorError as error:
+        _fail(str(error), error.hint, 1)
+    except (Interrupted, KeyboardInterrupt, click.Abort) as error:
+        _fail(str(error) or "interrupted", "nothing is lost: go on with 'ardor resume RUN'", 130)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        _fail("not enough memory", "use a smaller --set search.batch or space.channels", 1)
+    sys.exit(0)
+
+
+def _fail(message: str, hint: str, code: int) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    sys.exit(code)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

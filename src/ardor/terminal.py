@@ -1,0 +1,162 @@
+"""What a person sees: progress with time left, tables, cells as text."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from ardor.data.check import Summary
+    from ardor.predict import Prediction
+    from ardor.runtime import Progress
+
+PLAIN_LINE_EVERY = 30.0  # seconds, where there is no terminal to redraw
+
+
+class Screen:
+    """Progress and words on stderr; the result, as a table or as JSON, on stdout."""
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
+        self.out = Console(soft_wrap=True, highlight=False)
+        self.err = Console(stderr=True, soft_wrap=True, highlight=False, quiet=quiet)
+        self.as_json = as_json
+        self._bars: Bars | None = None
+        self._told = ("", 0, 0.0)
+
+    def say(self, line: str) -> None:
+        """A line of what happens."""
+        self.err.print(line, markup=False)
+
+    def result(self, content: Any, table: Table | str | None = None) -> None:
+        """The result of a command: JSON where asked for, otherwise for reading."""
+        if self.as_json or table is None:
+            self.out.print_json(json.dumps(content), indent=None if self.as_json else 2)
+        else:
+            self.out.print(table)
+
+    @contextmanager
+    def watching(self, stage: str) -> Iterator[None]:
+        """Shows the progress of a stage: a bar on a terminal, plain lines elsewhere."""
+        if not self.err.is_terminal or self.err.quiet:
+            yield
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[words]}"),
+        )
+        with Bars(*columns, console=self.err, transient=True) as self._bars:
+            self._bars.add_task(f"{stage:<8}", total=1.0, words="")
+            yield
+        self._bars = None
+
+    def progress(self, progress: "Progress") -> None:
+        """Told at every step of a search or a training."""
+        words = describe(progress)
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[0], completed=progress.done, words=words)
+            return
+        stage, epoch, at = self._told
+        now = time.monotonic()
+        new = (progress.stage, progress.epoch) != (stage, epoch)
+        if (new and now - at > 1.0) or now - at > PLAIN_LINE_EVERY:
+            self._told = (progress.stage, progress.epoch, now)
+            self.say(f"{progress.stage}: {words}")
+
+
+def describe(progress: "Progress") -> str:
+    """Epoch, accuracy and time left in words."""
+    accuracy = progress.terms.get("accuracy")
+    seen = f", accuracy {accuracy:.1%}" if accuracy is not None else ""
+    left = duration(progress.seconds_left)
+    return f"epoch {progress.epoch}/{progress.epochs}{seen}, {left} left"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """A table; numbers to the right."""
+    made = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    for index, column in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
+        made.add_column(column, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(str(cell) for cell in row))
+    return made
+
+
+def metrics_table(metrics: Mapping[str, Any]) -> Table:
+    """metrics.json for reading."""
+    words = {
+        "test_accuracy": ("test accuracy", "{:.2%}"),
+        "test_nll": ("test negative log-likelihood", "{:.4f} nats"),
+        "test_ece": ("test calibration error", "{:.2%}"),
+        "trained_test_accuracy": ("test accuracy before pruning", "{:.2%}"),
+        "params": ("parameters", "{:,}"),
+        "nonzero_params": ("parameters that are not zero", "{:,}"),
+        "macs": ("multiply-adds for an image", "{:,}"),
+        "onnx_max_difference": ("largest difference of the ONNX file", "{:.1e}"),
+    }
+    rows = [
+        (text, form.format(metrics[key])) for key, (text, form) in words.items() if key in metrics
+    ]
+    for stage, cost in metrics.get("stages", {}).items():
+        rows.append((stage, f"{duration(cost['seconds'])}, {cost['peak_memory_mb']:,.0f} MB"))
+    return table("", ("", ""), rows)
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows of results; a mean and its `_std` share a column."""
+    keys = [key for key in rows[0] if not key.endswith("_std")]
+    cells = [[_cell(row, key) for key in keys] for row in rows]
+    return table("", [key.replace("_", " ") for key in keys], cells)
+
+
+def _cell(row: Mapping[str, Any], key: str) -> str:
+    value = row[key]
+    if not isinstance(value, (int, float)):
+        return "-" if value is None else str(value)
+    form = "{:.2%}" if "accuracy" in key else "{:,.0f}"
+    spread = f" ± {form.format(row[key + '_std'])}" if key + "_std" in row else ""
+    return form.format(value) + spread
+
+
+def predictions_table(found: "Sequence[Prediction]") -> Table:
+    """What was seen in each image."""
+    rows = [(str(p.path), p.label, f"{p.probability:.1%}") for p in found]
+    return table("", ("image", "label", "probability"), rows)
+
+
+def architecture_table(content: Mapping[str, Any]) -> Table:
+    """The cells of an architecture file, an edge a row, with the certainty of each."""
+    from ardor.architecture import Architecture
+    from ardor.report import table as edges
+
+    rows = edges(Architecture.from_json(content), content.get("probabilities"))
+    said = [(*row[:4], "" if row[4] is None else f"{row[4]:.0%}") for row in rows]
+    return table("", ("cell", "state", "from", "operation", "certainty"), said)
+
+
+def summary_table(found: "Summary") -> Table:
+    """What was found in the data."""
+    rows: list[tuple[str, Any]] = [("data", found.name), ("image", "x".join(map(str, found.shape)))]
+    rows += [
+        (f"class {name}", f"{train} to train on, {test} to test")
+        for name, (train, test) in found.classes.items()
+    ]
+    rows += [("note", note) for note in found.notes]
+    rows += [("problem", problem) for problem in found.problems or ["none found"]]
+    return table("", ("", ""), rows)
