@@ -1,11 +1,16 @@
 """What there is to choose from: methods, spaces, data, presets, settings; name -> one line."""
 
 import inspect
+import json
+import re
 from collections.abc import Iterator
 
 from pydantic import BaseModel
 
 from ardor import config, data, methods, settings, spaces
+
+# A setting in the source, with the comment that ends its line.
+COMMENT = re.compile(r"^ +(\w+): .*?#\s*(.+)$", re.MULTILINE)
 
 
 def catalogue(what: str) -> dict[str, str]:
@@ -22,20 +27,26 @@ def catalogue(what: str) -> dict[str, str]:
 
 
 def all_settings() -> Iterator[tuple[str, str]]:
-    """Setting -> type and default; those of methods and spaces under their names."""
+    """Setting -> default and meaning; those of methods and spaces under their names."""
     for section, model in config.SECTIONS.items():
-        yield from described(section, model)
+        yield from described(section, model, model)
     for name in spaces.names():
-        yield from described(f"space.{name}", settings.of(spaces.find(name)))
+        yield from described(f"space ({name})", spaces.find(name), settings.of(spaces.find(name)))
     for name in methods.names():
-        yield from described(f"method.{name}", settings.of(methods.find(name)))
+        yield from described(
+            f"method ({name})", methods.find(name), settings.of(methods.find(name))
+        )
 
 
-def described(section: str, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """The settings of one section."""
+def described(section: str, cls: type, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """The settings of one section, with the comments that stand beside them in the source."""
+    words: dict[str, str] = {}
+    for ancestor in reversed(cls.__mro__[:-1]):
+        if ancestor.__module__.startswith("ardor.") or ancestor is cls:
+            words |= dict(COMMENT.findall(inspect.getsource(ancestor)))
     for name, field in model.model_fields.items():
-        kind = inspect.formatannotation(field.annotation).replace("typing.", "")
-        yield f"{section}.{name}", f"{kind}, default {field.default!r}"
+        default = json.dumps(field.default)
+        yield f"{section}.{name}", f"{default}  {words.get(name, '')}".rstrip()
 
 
 def first_line(documented: object) -> str:
