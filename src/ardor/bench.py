@@ -53,7 +53,7 @@ def _open(folder: Path, layer: dict[str, Any], command: str) -> Run:
     """The run of one cell of the grid, begun or new."""
     if (folder / "config.json").exists():
         return Run.open(folder)
-    return Run.create(folder, layer, command=command, stages=tuple(STAGES))
+    return Run.create(folder, layer, command=command, stages=STAGES)
 
 
 def _result(name: str, folder: Path, runs: dict[str, list[Run]], command: str) -> dict[str, Any]:

@@ -59,7 +59,8 @@ class SearchConfig(Fitting):
 class TrainConfig(Fitting):
     """The training of the found network, from scratch."""
 
-    epochs: int = Field(default=40, ge=0)
+    epochs: int = Field(default=60, ge=0)
+    rate: Rate = 0.005
     weight_decay: Amount = 0.0
     variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
     kl: Amount = 1.0  # 1 is the ELBO

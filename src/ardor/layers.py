@@ -47,7 +47,16 @@ class Variational(nn.Module):
 
 def local_draw(mean: Tensor, variance: Tensor) -> Tensor:
     """Activations drawn instead of weights (Kingma et al. 2015): less noise in the gradient."""
-    return mean + (variance + FLOOR).sqrt() * torch.randn_like(mean)
+    return torch.addcmul(mean, (variance + FLOOR).sqrt(), noise_like(mean))
+
+
+def noise_like(x: Tensor) -> Tensor:
+    """Standard normal noise in the layout of x; drawn in memory order, which is far faster."""
+    if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+        batch, channels, height, width = x.shape
+        noise = torch.randn(batch, height, width, channels, dtype=x.dtype, device=x.device)
+        return noise.permute(0, 3, 1, 2)
+    return torch.randn_like(x)
 
 
 class VariationalConv2d(Variational, nn.Conv2d):

@@ -26,13 +26,13 @@ from ardor.settings import complete
 from ardor.train import train
 
 FORMAT = 1
-# Stage -> the file whose presence says that it is done.
-STAGES = {
+STAGES = ("search", "train", "prune", "export", "evaluate", "report")
+# Stage -> the file whose presence says that it is done; evaluate adds to metrics.json.
+WRITTEN = {
     "search": "architecture.json",
     "train": "trained/model.safetensors",
     "prune": "model/model.safetensors",
     "export": "export/model.onnx",
-    "evaluate": "evaluation.json",
     "report": "report.html",
 }
 CHECKED_IMAGES = 64
@@ -103,13 +103,19 @@ class Run:
 
     def forget_after(self, stage: str) -> None:
         """Removes what was derived from a stage that is about to be done anew."""
-        order = list(STAGES)
-        for later in order[order.index(stage) + 1 :]:
-            (self.folder / STAGES[later]).unlink(missing_ok=True)
+        for later in STAGES[STAGES.index(stage) + 1 :]:
+            if later in WRITTEN:
+                (self.folder / WRITTEN[later]).unlink(missing_ok=True)
+        kept = {
+            k: v for k, v in self.metrics.items() if not k.startswith(("test_", "trained_test_"))
+        }
+        write_json(self.folder / "metrics.json", kept)
 
     def done(self, stage: str) -> bool:
         """Whether a stage has written what it writes."""
-        return (self.folder / STAGES[stage]).exists()
+        if stage == "evaluate":
+            return "test_accuracy" in self.metrics
+        return (self.folder / WRITTEN[stage]).exists()
 
     def stages_left(self) -> list[str]:
         """The stages asked for that are not done."""
@@ -227,7 +233,6 @@ class Run:
             results["trained_test"] = self.tested(prune(self.trained(), float("inf")))
         flat = {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
         self.add_metrics(**flat)
-        write_json(self.folder / "evaluation.json", {"format": FORMAT, **flat})
         for folder in ("model", "trained"):
             if (self.folder / folder).exists():
                 write(self.folder / folder / "README.md", card(self.folder, self.model()))

@@ -38,7 +38,8 @@ class Vinnas(Method):
     conv: ClassVar[type[nn.Conv2d]] = VariationalConv2d
     search: ClassVar[Mapping[str, Any]] = {
         "optimiser": "adam",
-        "rate": 0.001,
+        "rate": 0.005,
+        "gate_rate": 0.01,
         "weight_decay": 0.0,
         "gate_decay": 0.0,
         "smoothing": 0.1,
@@ -49,11 +50,11 @@ class Vinnas(Method):
         self,
         space: Space,
         *,
-        kl_weights: Amount = 1.0,  # 1 is the ELBO; what the KL of the weights counts at the end
+        kl_weights: Amount = 0.1,  # what the KL of the weights counts at the end; 1 is the ELBO
         kl_weights_start: Share = 0.1,  # the progress at which it begins to grow from zero
         kl_gates: Amount = 1.0,
         kl_gates_start: Share = 0.2,
-        entropy: Amount = 10.0,  # nats for the data set: it sharpens, and is no part of the ELBO
+        entropy: Amount = 100.0,  # nats for the data set: it sharpens, and is no part of the ELBO
         entropy_start: Share = 0.2,
         spread: Rate = 0.001,  # standard deviation of the means at the start
         select: Literal["snr", "magnitude"] = "snr",
@@ -95,11 +96,14 @@ class Vinnas(Method):
         }
 
     def probabilities(self) -> Gates:
-        """The posterior probability that an operation is the strongest of its edge."""
-        return {
-            name: best_probability(mean.detach(), self.log_var[name].detach())
-            for name, mean in self.mean.items()
-        }
+        """The posterior probability that an operation is the strongest of its edge; zero never is."""
+        found = {}
+        for choice in self.choices("op"):
+            mean, log_var = self.mean[choice.name].detach(), self.log_var[choice.name].detach()
+            able = [index for index, option in enumerate(choice.options) if option != ZERO]
+            found[choice.name] = torch.zeros_like(mean)
+            found[choice.name][..., able] = best_probability(mean[..., able], log_var[..., able])
+        return found
 
     def draw(self, count: int) -> list[Architecture]:
         scores = dict(self.mean.items())

@@ -30,10 +30,10 @@ LAYOUT = re.compile(r"(\d*)([NR])")
 class Cells(Space):
     """Stacked cells of two kinds; cells of a kind share their choices unless `shared` is off."""
 
-    layout: str = "NNRNNRNN"  # "6N R 6N R 6N" repeats
-    states: Count = 4
-    channels: Count = 16  # of the first cell; a reduction doubles them
-    ops: str = "darts"  # a named set, or operations separated by commas
+    layout: str = "NRNR"  # "6N R 6N R 6N" repeats
+    states: Count = 2
+    channels: Count = 8  # of the first cell; a reduction doubles them
+    ops: str = "vinnas"  # a named set, or operations separated by commas
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
     stem: Count = 3  # the stem's channels, as a multiple of the cells'
