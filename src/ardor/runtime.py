@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ardor.errors import ArdorError
 from ardor.files import write
 
-FORMAT = "1"
+FORMAT = 1
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -139,31 +139,32 @@ def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) ->
     strides = {name: t.stride() for name, t in tensors.items() if not t.is_contiguous()}
     text = json.dumps({"facts": facts, "strides": strides}, sort_keys=True)
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    checksum = digest(text, flat)
-    write(path, to_bytes(flat, {"format": FORMAT, "facts": text, "sha256": checksum}))
+    header = {"format": FORMAT, "content": text, "sha256": digest(text, flat)}
+    # One entry only: safetensors writes several in no fixed order, and the bytes would differ.
+    write(path, to_bytes(flat, {"ardor": json.dumps(header)}))
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `save` wrote; an ArdorError if the file was cut, edited or written by something else."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
+            header = json.loads((file.metadata() or {}).get("ardor", "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as error:
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
         raise ArdorError(
             f"cannot read '{path}': {error}", "the file is cut short or damaged"
         ) from error
-    if metadata.get("format") != FORMAT:
+    if header.get("format") != FORMAT:
         raise ArdorError(
-            f"'{path}' has format {metadata.get('format')!r}; this version reads {FORMAT!r}",
+            f"'{path}' has format {header.get('format')}; this version reads {FORMAT}",
             "use the version of Ardor that wrote it",
         )
-    if metadata.get("sha256") != digest(metadata.get("facts", ""), tensors):
+    if header.get("sha256") != digest(header.get("content", ""), tensors):
         raise ArdorError(
             f"'{path}' does not match its checksum",
             "it was changed or damaged after it was written",
         )
-    content = json.loads(metadata["facts"])
+    content = json.loads(header["content"])
     for name, stride in content["strides"].items():
         tensors[name] = torch.empty_strided(
             tensors[name].shape, stride, dtype=tensors[name].dtype

@@ -104,8 +104,10 @@ class Stage:
             **self.means(),
             **facts,
         }
-        with writing(self._log), self._log.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with writing(self._log):
+            self.run.mkdir(parents=True, exist_ok=True)
+            with self._log.open("a") as file:
+                file.write(json.dumps(line) + "\n")
         self.step, self.sums, self.seconds = 0, {}, 0.0
         self._save()
 

@@ -123,13 +123,15 @@ def _split(
 def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) -> Iterator[None]:
     """The weights, for a while, `size` times `step` away; then exactly what they were."""
     before = [w.detach().clone() for w in weights]
-    with torch.no_grad():
-        for weight, change in zip(weights, step, strict=True):
-            weight.add_(change, alpha=size)
-    yield
-    with torch.no_grad():
-        for weight, old in zip(weights, before, strict=True):
-            weight.copy_(old)
+    try:
+        with torch.no_grad():
+            for weight, change in zip(weights, step, strict=True):
+                weight.add_(change, alpha=size)
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, old in zip(weights, before, strict=True):
+                weight.copy_(old)
 
 
 def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:

@@ -96,7 +96,7 @@ class Vinnas(Method):
         }
 
     def probabilities(self) -> Gates:
-        """The posterior probability that an operation is the strongest of its edge; zero never is."""
+        """The probability that an operation is the strongest of its edge; zero never is."""
         found = {}
         for choice in self.choices("op"):
             mean, log_var = self.mean[choice.name].detach(), self.log_var[choice.name].detach()

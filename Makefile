@@ -1,0 +1,22 @@
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test format
+
+demo: .venv/installed  ## search, train, prune, export and report on the built-in digits
+	$(BIN)/ardor run digits --preset digits
+
+test: .venv/installed  ## lint, types, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+format: .venv/installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@

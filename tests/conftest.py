@@ -1,0 +1,33 @@
+"""Fixtures that several tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from ardor.data import Images
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def bright() -> Images:
+    """Sixty-four images of two classes: dark ones and bright ones."""
+    labels = torch.arange(64) % 2
+    pixels = torch.randint(0, 100, (64, 1, 8, 8)) + 100 * labels[:, None, None, None]
+    return Images(pixels.to(torch.uint8), labels)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of the real data sets; tests that need it are skipped where it is absent."""
+    path = Path(os.environ.get("ARDOR_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not path.is_dir():
+        pytest.skip("no real data: set ARDOR_DATA")
+    return path

@@ -1,0 +1,128 @@
+"""Every formula against its twin: a table, an integral, draws, or brute force."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ardor.bayes import (
+    best_probability,
+    entropy,
+    gauss_newton_diagonal,
+    gaussian_draw,
+    log_noise_ratio,
+    log_uniform_divergence,
+    log_uniform_kl,
+)
+
+# log lambda -> the fit of Molchanov et al. 2017, and the divergence by quadrature
+GOLD = {
+    -10: (5.635781, 5.635159),
+    -8: (4.635899, 4.635014),
+    -5: (3.136684, 3.131778),
+    -3: (2.115590, 2.107978),
+    -1: (0.913872, 0.914531),
+    0: (0.431239, 0.426636),
+    1: (0.177970, 0.173191),
+    3: (0.025420, 0.024679),
+    8: (0.000168, 0.000170),
+}
+
+
+@pytest.mark.parametrize(("log_lambda", "values"), GOLD.items())
+def test_divergence_has_the_known_values(log_lambda: int, values: tuple[float, float]) -> None:
+    found = log_uniform_divergence(torch.tensor(float(log_lambda), dtype=torch.double)).item()
+    assert found == pytest.approx(values[0], abs=1e-5)
+    assert found == pytest.approx(values[1], abs=8e-3)
+
+
+@pytest.mark.parametrize("log_lambda", [-5.0, -1.0, 0.0, 2.0])
+def test_divergence_is_the_integral(log_lambda: float) -> None:
+    """KL = E log q - E log p with w = 1 + sqrt(lambda) e; constant set so that it ends at 0."""
+    std = math.exp(log_lambda / 2)
+    z = torch.linspace(-12, 12, 4_000_001, dtype=torch.double)
+    density = (-0.5 * z.square()).exp() / math.sqrt(2 * math.pi)
+    mean_log = torch.trapezoid(density * (1 + std * z).abs().clamp_min(1e-300).log(), z).item()
+    constant = 0.5 * (math.log(2) + 0.5772156649015329)
+    exact = mean_log - 0.5 * log_lambda + constant
+    found = log_uniform_divergence(torch.tensor(log_lambda, dtype=torch.double)).item()
+    assert found == pytest.approx(exact, abs=8e-3)
+
+
+def test_divergence_is_positive_and_falls_with_the_noise() -> None:
+    at = torch.linspace(-30, 30, 601, dtype=torch.double, requires_grad=True)
+    divergence = log_uniform_divergence(at)
+    (slope,) = torch.autograd.grad(divergence.sum(), at)
+    assert (divergence >= 0).all()
+    assert (divergence.diff() < 0).all()
+    assert slope[0].item() == pytest.approx(-0.5, abs=1e-6)
+    assert slope[-1].item() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_more_variance_always_lowers_the_kl() -> None:
+    mean, log_var = torch.randn(50), torch.full((50,), -5.0, requires_grad=True)
+    (slope,) = torch.autograd.grad(log_uniform_kl(mean, log_var), log_var)
+    assert (slope < 0).all()
+
+
+def test_kl_is_finite_at_zero_mean_and_any_variance() -> None:
+    mean = torch.tensor([0.0, 1e-30, 1e-8, 1.0, 1e15]).repeat(2, 1).requires_grad_()
+    log_var = torch.tensor([[-30.0], [10.0]]).expand(2, 5).clone().requires_grad_()
+    kl = log_uniform_kl(mean, log_var)
+    slopes = torch.autograd.grad(kl, (mean, log_var))
+    assert kl.isfinite()
+    assert all(slope.isfinite().all() for slope in slopes)
+
+
+def test_noise_ratio_is_the_log_of_variance_over_squared_mean() -> None:
+    mean, log_var = torch.tensor([0.5, -2.0]), torch.tensor([-1.0, 2.0])
+    assert torch.allclose(log_noise_ratio(mean, log_var), (log_var.exp() / mean**2).log())
+
+
+def test_gaussian_draws_have_their_moments() -> None:
+    draws = gaussian_draw(torch.full((200_000,), 1.5), torch.full((200_000,), math.log(0.25)))
+    assert draws.mean().item() == pytest.approx(1.5, abs=0.01)
+    assert draws.var().item() == pytest.approx(0.25, rel=0.02)
+
+
+def test_entropy_of_uniform_is_log_of_the_count_and_of_certain_zero() -> None:
+    assert entropy(torch.full((10,), 0.1)).item() == pytest.approx(math.log(10))
+    certain = torch.tensor([0.0, 1.0, 0.0])
+    assert entropy(certain).item() == 0.0
+
+
+def test_best_probability_is_how_often_a_draw_is_the_largest() -> None:
+    mean = torch.tensor([[0.0, 0.3, -0.2], [1.0, 1.0, -5.0]])
+    log_var = torch.tensor([[-1.0, -3.0, 1.0], [-10.0, -10.0, -10.0]])
+    draws = mean + (0.5 * log_var).exp() * torch.randn(400_000, 2, 3)
+    often = nn.functional.one_hot(draws.argmax(-1), 3).float().mean(0)
+    assert torch.allclose(best_probability(mean, log_var), often, atol=5e-3)
+
+
+def test_best_probability_stands_very_different_widths() -> None:
+    mean, log_var = torch.tensor([0.0, 0.1, 5.0]), torch.tensor([-30.0, 10.0, -10.0])
+    found = best_probability(mean, log_var)
+    above = 0.5 * math.erfc((5.0 - 0.1) / math.exp(5) / math.sqrt(2))
+    assert found.sum().item() == pytest.approx(1.0)
+    assert found[1].item() == pytest.approx(above, abs=1e-3)
+
+
+def test_gauss_newton_diagonal_is_that_of_the_full_jacobian() -> None:
+    torch.manual_seed(3)
+    batch, classes = 5, 4
+    x = torch.randn(batch, 6, dtype=torch.double)
+    mix = torch.randn(2, 3, 6, classes, dtype=torch.double)
+
+    def logits_at(gates: dict[str, Tensor]) -> Tensor:
+        return torch.tanh(torch.einsum("cbk,ckfo,bf->bo", gates["a"].square(), mix, x))
+
+    gates = {"a": torch.rand(2, 1, 3, dtype=torch.double)}
+    found = gauss_newton_diagonal(logits_at, {"a": gates["a"].expand(2, batch, 3)})["a"]
+    jacobian = torch.autograd.functional.jacobian(lambda a: logits_at({"a": a}), gates["a"])
+    jacobian = jacobian.reshape(batch, classes, 6)
+    p = logits_at(gates).softmax(-1)
+    hessian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+    full = torch.einsum("bci,bcd,bdj->ij", jacobian, hessian, jacobian)
+    assert torch.allclose(found.reshape(6), full.diagonal(), rtol=1e-10)
+    assert (found >= 0).all()

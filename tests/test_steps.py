@@ -1,0 +1,108 @@
+"""Gradients of the gates against brute force: one step ahead; curvature, statistics frozen."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ardor.bayes import Gates
+from ardor.methods.random import Random
+from ardor.spaces.cells import Cells
+from ardor.steps import (
+    Batch,
+    Loss,
+    curvature_of,
+    frozen_statistics,
+    moved,
+    objective,
+    unrolled_gradients_,
+)
+
+
+def test_second_order_gradients_are_those_of_the_step_ahead() -> None:
+    torch.manual_seed(0)
+    w, a = (nn.Parameter(torch.randn(4, dtype=torch.double)) for _ in range(2))
+    x, y, u, v = (torch.randn(4, 4, dtype=torch.double) for _ in range(4))
+    velocity, rate, momentum, decay = torch.randn(4, dtype=torch.double), 0.05, 0.9, 0.01
+
+    def training(w: Tensor, a: Tensor) -> Tensor:
+        return (torch.sin(x @ w) * (u @ a)).square().mean()
+
+    def held_out(w: Tensor, a: Tensor) -> Tensor:
+        return (torch.tanh(y @ w) + (v @ a)).square().mean()
+
+    (slope,) = torch.autograd.grad(training(w, a), w, create_graph=True)
+    ahead = w - rate * (slope + decay * w + momentum * velocity)
+    (exact,) = torch.autograd.grad(held_out(ahead, a), a)
+    before = w.detach().clone()
+    unrolled_gradients_(
+        [a],
+        [w],
+        lambda: Loss(training(w, a), {}),
+        lambda: Loss(held_out(w, a), {}),
+        [velocity],
+        rate=rate,
+        momentum=momentum,
+        decay=decay,
+    )
+    (first,) = torch.autograd.grad(held_out(w, a), a)
+    assert torch.allclose(a.grad, exact, rtol=1e-3, atol=1e-6)
+    assert not torch.allclose(first, exact, rtol=1e-2)
+    assert torch.equal(w, before)
+
+
+def test_weights_are_put_back_even_after_an_error() -> None:
+    w = nn.Parameter(torch.ones(3))
+    with pytest.raises(RuntimeError), moved([w], [torch.ones(3)], 0.1):
+        raise RuntimeError
+    assert torch.equal(w.detach(), torch.ones(3))
+
+
+def test_the_objective_divides_penalties_by_the_images_once() -> None:
+    logits, labels = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+    batch = Batch(torch.empty(4), labels, of=100)
+    loss = objective(
+        (logits, logits), batch, {"kl": torch.tensor(50.0)}, smoothing=0.0, auxiliary_weight=0.4
+    )
+    nll = nn.functional.cross_entropy(logits, labels)
+    assert loss.terms["kl"] == pytest.approx(0.5)
+    assert loss.total.item() == pytest.approx(1.4 * nll.item() + 0.5, rel=1e-6)
+
+
+def small_net() -> tuple[Random, nn.Module, Batch, Gates]:
+    space = Cells(image=(1, 6, 6), classes=3, layout="NN", states=1, channels=2, ops="seven")
+    gates = {c.name: torch.rand(c.copies, 1, len(c.options)) for c in space.choices}
+    batch = Batch(torch.randn(5, *space.image), torch.tensor([0, 1, 2, 0, 1]), of=50)
+    return Random(space), space.build(), batch, gates
+
+
+def test_curvature_is_the_full_jacobians_for_the_whole_data_set() -> None:
+    method, net, batch, gates = small_net()
+    found = curvature_of(net, method, [batch])(gates)
+    with frozen_statistics(net, batch.images, gates):
+        p = net(batch.images, gates).softmax(-1)
+        hessian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+        for name in gates:
+            jacobian = torch.autograd.functional.jacobian(
+                lambda g, name=name: net(batch.images, {**gates, name: g}), gates[name]
+            ).flatten(2)
+            full = torch.einsum("bci,bcd,bdi->i", jacobian, hessian, jacobian) * 50 / 5
+            assert torch.allclose(found[name].flatten(), full, rtol=1e-3, atol=1e-6)
+
+
+def test_refitting_leaves_the_net_as_it_was() -> None:
+    method, net, batch, gates = small_net()
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    net.train()
+    curvature_of(net, method, [batch])(gates)
+    after = net.state_dict()
+    assert set(after) == set(before)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert all(module.training for module in net.modules())
+
+
+def test_frozen_statistics_make_images_independent() -> None:
+    _, net, batch, gates = small_net()
+    with frozen_statistics(net, batch.images, gates):
+        together = net(batch.images, gates)
+        alone = torch.cat([net(image[None], gates) for image in batch.images])
+    assert torch.allclose(together, alone, atol=1e-5)

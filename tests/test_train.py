@@ -1,0 +1,202 @@
+"""Training, pruning, exporting: the network keeps its outputs on the way to a file."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from torch import nn
+
+from ardor.architecture import Architecture
+from ardor.config import TrainConfig
+from ardor.data import Images, Normalise
+from ardor.errors import ArdorError, Interrupted
+from ardor.export import export, largest_difference
+from ardor.layers import Variational, VariationalConv2d
+from ardor.measure import multiply_adds, nonzero_parameters, scores
+from ardor.model import Model
+from ardor.prune import prune
+from ardor.runtime import Progress, Runtime
+from ardor.spaces.cells import Cells
+from ardor.train import train
+
+SPACE = Cells(image=(1, 8, 8), classes=2, layout="NR", states=2, channels=4, auxiliary=True)
+TINY = TrainConfig(epochs=3, batch=16, rate=0.01, augment=(), drop_path=0.2)
+
+
+@pytest.fixture
+def architecture() -> Architecture:
+    return SPACE.strongest({c.name: torch.rand(1, 1, len(c.options)) for c in SPACE.choices})
+
+
+@pytest.fixture
+def model(architecture: Architecture, bright: Images) -> Model:
+    net = SPACE.build(architecture, conv=VariationalConv2d)
+    for layer in net.modules():
+        if isinstance(layer, Variational):
+            nn.init.normal_(layer.log_var, -3.0, 3.0)
+    net(torch.randn(32, 1, 8, 8))  # running statistics that are not the start values
+    return Model(net, Normalise.of(bright), architecture, ("dark", "bright")).eval()
+
+
+def run(architecture: Architecture, images: Images, folder: Path, **changes: object) -> Model:
+    config = TINY.model_copy(update=changes)
+    return train(
+        architecture,
+        images,
+        ("dark", "bright"),
+        config,
+        run=folder,
+        runtime=Runtime.start("cpu", 0),
+    )
+
+
+@pytest.mark.parametrize("variational", [True, False])
+def test_it_learns_and_logs(
+    variational: bool, architecture: Architecture, bright: Images, tmp_path: Path
+) -> None:
+    model = run(architecture, bright, tmp_path, epochs=8, variational=variational)
+    assert model.variational == variational
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == list(range(1, 9))
+    assert lines[-1]["train"]["nll"] < 0.7 * lines[0]["train"]["nll"]
+    assert ("kl_weights" in lines[-1]["train"]) == variational
+    assert lines[0]["train"].get("kl_weights", 0.0) == 0.0  # it grows from zero
+    assert lines[-1]["train"]["auxiliary"] > 0
+    predicted = model.probabilities(bright.pixels).argmax(1)
+    assert (predicted == bright.labels).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("stop", [1, 4])
+def test_stopped_and_resumed_it_is_the_same(
+    stop: int, architecture: Architecture, bright: Images, tmp_path: Path
+) -> None:
+    whole = run(architecture, bright, tmp_path / "whole").state_dict()
+    steps = 0
+
+    def watch(progress: Progress) -> None:
+        nonlocal steps
+        steps += 1
+        runtime.stopping = steps == stop
+
+    runtime = Runtime.start("cpu", 0, watch)
+    with pytest.raises(Interrupted):
+        train(architecture, bright, ("a", "b"), TINY, run=tmp_path / "broken", runtime=runtime)
+    resumed = run(architecture, bright, tmp_path / "broken").state_dict()
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    architecture: Architecture, bright: Images, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = run(architecture, bright, tmp_path).state_dict()
+    newest = max((tmp_path / "checkpoint").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-100])
+    resumed = run(architecture, bright, tmp_path).state_dict()
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+    assert "going back" in caplog.text
+
+
+def test_no_validation_images_is_allowed(
+    architecture: Architecture, bright: Images, tmp_path: Path
+) -> None:
+    run(architecture, bright, tmp_path, epochs=1, validation=0.0)
+    assert "held_out" not in json.loads((tmp_path / "log.jsonl").read_text())
+
+
+def test_pruning_keeps_what_the_trained_network_computes(model: Model, bright: Images) -> None:
+    pruned = prune(model)
+    pixels = bright.pixels.float()
+    assert torch.allclose(pruned(pixels), model(pixels), atol=1e-5)
+    assert not pruned.variational
+    noise = [
+        m.pruned().eq(0).sum().item() for m in model.net.modules() if isinstance(m, Variational)
+    ]
+    assert sum(noise) > 0
+    assert nonzero_parameters(pruned.net) == nonzero_parameters(model.net) - sum(noise)
+    assert not any(name.startswith("auxiliary") for name in pruned.net.state_dict())
+
+
+def test_a_lower_threshold_prunes_more(model: Model) -> None:
+    counts = [nonzero_parameters(prune(model, at).net) for at in (-5.0, 0.0, 3.0, float("inf"))]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1] == nonzero_parameters(model.net)
+
+
+def test_a_model_on_disk_is_the_same_model(model: Model, bright: Images, tmp_path: Path) -> None:
+    for number, saved in enumerate((model, prune(model))):
+        folder = tmp_path / str(number)
+        saved.save(folder, card="a card")
+        loaded = Model.load(folder)
+        assert torch.equal(loaded(bright.pixels), saved(bright.pixels))
+        assert loaded.classes == saved.classes
+        assert loaded.architecture == saved.architecture
+        assert sorted(p.name for p in folder.iterdir()) == [
+            "README.md",
+            "config.json",
+            "model.safetensors",
+        ]
+
+
+def test_weights_of_another_network_are_refused(model: Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "a", card="")
+    prune(model).save(tmp_path / "b", card="")
+    (tmp_path / "a" / "model.safetensors").replace(tmp_path / "b" / "model.safetensors")
+    with pytest.raises(ArdorError, match="do not fit"):
+        Model.load(tmp_path / "b")
+
+
+def test_the_onnx_file_computes_the_same_and_tells_no_paths(
+    model: Model, bright: Images, tmp_path: Path
+) -> None:
+    path = tmp_path / "export" / "model.onnx"
+    pruned = prune(model)
+    difference = export(pruned, path, bright.pixels[:5])
+    assert difference < 1e-4
+    content = path.read_bytes()
+    assert largest_difference(pruned, content, bright.pixels[:1]) < 1e-4  # any batch size
+    text = content.decode("latin-1")
+    assert "/src/" not in text
+    assert "site-packages" not in text
+    graph = onnx.load_from_string(content).graph
+    assert [i.name for i in graph.input] == ["pixels"]
+    assert [o.name for o in graph.output] == ["logits"]
+
+
+def test_an_onnx_file_that_differs_is_not_written(
+    model: Model, bright: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ardor.export.largest_difference", lambda *_: 1e-3)
+    with pytest.raises(ArdorError, match="differs"):
+        export(prune(model), tmp_path / "model.onnx", bright.pixels[:2])
+    assert not any(tmp_path.iterdir())
+
+
+def test_multiply_adds_are_counted_by_hand() -> None:
+    space = Cells(image=(1, 8, 8), classes=2, layout="N", states=1, channels=2, stem=1, ops="seven")
+    kept = {"normal/>2": ("0",), "normal/0>2": ("dil_conv_3x3",), "normal/1>2": ()}
+    net = space.build(space.architecture(kept))
+    pixels = 64
+    stem, squeezes = 9 * 2 * pixels, 2 * 2 * 2 * pixels
+    dilated, linear = (9 * 2 + 2 * 2) * pixels, 2 * 2
+    assert multiply_adds(net, space.image) == stem + squeezes + dilated + linear
+
+
+def test_scores_of_known_probabilities() -> None:
+    logits = torch.tensor([[0.8, 0.2], [0.8, 0.2], [0.8, 0.2], [0.8, 0.2], [0.8, 0.2]]).log()
+    labels = torch.tensor([0, 0, 0, 0, 1])
+    found = scores(logits, labels)
+    assert found["accuracy"] == pytest.approx(0.8)
+    assert found["ece"] == pytest.approx(0.0, abs=1e-6)
+    assert found["brier"] == pytest.approx((4 * 0.08 + 1.28) / 5)
+    assert found["nll"] == pytest.approx(
+        -(4 * torch.tensor(0.8).log() + torch.tensor(0.2).log()) / 5
+    )
+
+
+def test_the_network_may_be_larger_than_what_was_searched(architecture: Architecture) -> None:
+    larger = replace(SPACE, channels=8, layout="NNRNN")
+    network = larger.architecture(dict(architecture.kept))
+    assert larger.build(network)(torch.randn(2, 1, 8, 8)).shape == (2, 2)
