@@ -12,7 +12,7 @@ SOURCE = Path(ardor.__file__).parent
 # A room may import rooms on lines above it, and those beside it that stand before it.
 LAYERS = [
     ["errors"],
-    ["architecture", "schedules", "files", "settings"],
+    ["architecture", "schedules", "files", "settings", "events"],
     ["bayes", "config", "discover", "data"],
     ["layers", "runtime"],
     ["ops"],

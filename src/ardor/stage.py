@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ardor.errors import ArdorError, Interrupted
+from ardor.events import Events
 from ardor.files import write, writing
 from ardor.runtime import (
     Progress,
@@ -54,6 +55,7 @@ class Stage:
         self._begin = time.perf_counter()
         self._pace: list[float] = []
         self._restore()
+        self._events = Events(run / "events" / name, self.epoch)
 
     @property
     def progress(self) -> float:
@@ -108,6 +110,7 @@ class Stage:
             self.run.mkdir(parents=True, exist_ok=True)
             with self._log.open("a") as file:
                 file.write(json.dumps(line) + "\n")
+            self._events.add(line)
         self.step, self.sums, self.seconds = 0, {}, 0.0
         self._save()
 

@@ -43,7 +43,7 @@ class Edge:
         if chance is None:
             return ""
         if other and other[1] > chance:
-            return f"close call: {operation(other[0])} is likelier"
+            return f"against the odds: {operation(other[0])} is likelier"
         close = chance < 0.5 or (other is not None and chance < 1.5 * other[1])
         return "close call" if close else ""
 

@@ -140,8 +140,8 @@ def _lead(found: Run) -> list[str]:
     judged = [edge for edge in edges if edge.probability is not None]
     if judged:
         close = sum(bool(edge.remark) for edge in judged)
-        verb = "is a close call" if close == 1 else "are close calls"
-        sentences.append(f"Of {len(judged)} kept operations, {close or 'none'} {verb}.")
+        verb = "is" if close == 1 else "are"
+        sentences.append(f"Of {len(judged)} kept operations, {close or 'none'} {verb} in doubt.")
     return sentences
 
 

@@ -1,0 +1,112 @@
+"""A run killed at any moment and resumed ends with the bits of one that was left alone."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+COMPARED = [
+    "architecture.json",
+    "architecture.svg",
+    "trained/model.safetensors",
+    "trained/config.json",
+    "model/model.safetensors",
+]
+SETTINGS = {
+    "space.layout": "R",
+    "space.states": "1",
+    "space.channels": "4",
+    "search.epochs": "12",
+    "search.batch": "16",
+    "train.epochs": "25",
+    "train.batch": "16",
+}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Two hundred small images of two classes, as arrays."""
+    generator = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    x = generator.integers(0, 120, (200, 8, 8)) + 100 * y[:, None, None]
+    np.savez(tmp_path / "images.npz", x=x.astype(np.uint8), y=y.astype(np.uint8))
+    return tmp_path / "images.npz"
+
+
+def ardor(*arguments: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", "from ardor.cli import main; main()", *map(str, arguments)]
+    return subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def begin(images: Path, run: Path) -> subprocess.Popen[bytes]:
+    """Continues the run, or starts it where it has not got as far as a folder."""
+    if run.exists():
+        return ardor("resume", run)
+    changes = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    return ardor("run", images, "--run", run, *changes)
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+
+
+def bits(run: Path) -> dict[str, bytes]:
+    return {name: (run / name).read_bytes() for name in COMPARED}
+
+
+def killed_after(process: subprocess.Popen[bytes], seconds: float, number: int) -> bool:
+    """Whether the signal came before the process had ended by itself."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+    process.communicate(timeout=300)
+    return process.returncode != 0
+
+
+def test_killed_at_random_moments_it_ends_the_same(images: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    started = time.perf_counter()
+    finish(begin(images, whole))
+    length = time.perf_counter() - started
+    moments = random.Random(time.time_ns())  # other moments each time: all must do
+    broken, kills, resumed_mid_stage = tmp_path / "broken", 0, False
+    for _ in range(5):
+        wait = moments.uniform(0.3, 0.8) * length
+        killed = killed_after(begin(images, broken), wait, signal.SIGKILL)
+        kills += killed
+        resumed_mid_stage |= killed and any((broken / "checkpoint").glob("*"))
+        if not killed:
+            break
+    finish(begin(images, broken))
+    assert kills >= 2
+    assert resumed_mid_stage
+    assert bits(broken) == bits(whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(
+    number: int, images: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    process = begin(images, run)
+    while not any((run / "checkpoint").glob("search-*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"hint:" in errors
+    assert b"Traceback" not in errors
+    newest = max((run / "checkpoint").iterdir())
+    assert newest.name.startswith("search-")
