@@ -18,7 +18,7 @@ LAYERS = [
     ["ops"],
     ["spaces"],
     ["methods"],
-    ["measure", "steps", "stage", "model"],
+    ["measure", "steps", "stage", "model", "plan"],
     ["search", "train", "prune"],
     ["export", "report", "card", "predict"],
     ["run"],

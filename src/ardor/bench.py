@@ -75,8 +75,8 @@ def _summary(method: str, runs: Sequence[Run]) -> dict[str, Any]:
     """One row: mean ± std (best) over the seeds."""
     row: dict[str, Any] = {"method": method, "seeds": len(runs)}
     for measure in MEASURES:
-        values = [run.metrics[measure] for run in runs]
-        row[measure] = statistics.fmean(values)
+        values = [run.metrics[measure] for run in runs if measure in run.metrics]
+        row[measure] = statistics.fmean(values) if values else None
         row[f"{measure}_std"] = statistics.stdev(values) if len(values) > 1 else 0.0
     row["seconds"] = statistics.fmean(_seconds(run) for run in runs)
     return row

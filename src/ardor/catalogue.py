@@ -28,25 +28,28 @@ def catalogue(what: str) -> dict[str, str]:
 
 def all_settings() -> Iterator[tuple[str, str]]:
     """Setting -> default and meaning; those of methods and spaces under their names."""
+    yield from described("", config.Config, config.Config)
     for section, model in config.SECTIONS.items():
-        yield from described(section, model, model)
+        yield from described(f"{section}.", model, model)
     for name in spaces.names():
-        yield from described(f"space ({name})", spaces.find(name), settings.of(spaces.find(name)))
+        yield from described(f"space ({name}).", spaces.find(name), settings.of(spaces.find(name)))
     for name in methods.names():
         yield from described(
-            f"method ({name})", methods.find(name), settings.of(methods.find(name))
+            f"method ({name}).", methods.find(name), settings.of(methods.find(name))
         )
 
 
-def described(section: str, cls: type, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+def described(prefix: str, cls: type, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     """The settings of one section, with the comments that stand beside them in the source."""
     words: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__[:-1]):
         if ancestor.__module__.startswith("ardor.") or ancestor is cls:
             words |= dict(COMMENT.findall(inspect.getsource(ancestor)))
     for name, field in model.model_fields.items():
+        if isinstance(field.default, (BaseModel, dict)):
+            continue  # a section of its own
         default = json.dumps(field.default)
-        yield f"{section}.{name}", f"{default}  {words.get(name, '')}".rstrip()
+        yield prefix + name, f"{default}  {words.get(name, '')}".rstrip()
 
 
 def first_line(documented: object) -> str:

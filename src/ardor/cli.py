@@ -1,9 +1,13 @@
 """The command line: each command reads its options and makes one call."""
 
+import io
+import logging
+import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -11,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ardor.errors import ArdorError, Interrupted, unknown
+from ardor.errors import ArdorError, Interrupted, reason, unknown
 
 if TYPE_CHECKING:
+    from ardor.config import Config
     from ardor.run import Run
     from ardor.terminal import Screen
 
@@ -33,16 +38,19 @@ class Commands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             error = unknown("command", args[0], self.commands)
-            raise click.UsageError(f"{error}\nhint: {error.hint}", ctx)
+            error.code = 2
+            raise error
         return super().resolve_command(ctx, args)
 
 
 @click.group(
     cls=Commands,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="ardor")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """From labelled images to a small, sparse, trained network, by Bayesian architecture search.
 
     \b
@@ -50,6 +58,8 @@ def cli() -> None:
     ardor run photos/              the same on a folder with a folder of images for each class
     ardor predict runs/photos-vinnas-1 new.png
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def answering(command: Command) -> Command:
@@ -111,25 +121,23 @@ def _create(options: dict[str, Any], stages: tuple[str, ...]) -> "Run":
     from ardor import config
     from ardor.run import Run
 
-    layers = [config.preset(options["preset"])] if options["preset"] else []
-    layers += [config.read(options["file"])] if options["file"] else []
-    layers += [{name: options[name]} for name in ("seed", "device") if options[name] is not None]
-    layers += [{name: {"name": options[name]}} for name in ("method", "space") if options[name]]
-    if options["epochs"] is not None:
-        layers.append({stage: {"epochs": options["epochs"]} for stage in ("search", "train")})
-    layers += [config.assignment(change) for change in options["changes"]]
+    given = {name: value for name, value in options.items() if value is not None}
+    layers = [config.preset(given["preset"])] if "preset" in given else []
+    layers += [config.read(given["file"])] if "file" in given else []
+    layers += [{name: given[name]} for name in ("seed", "device") if name in given]
+    layers += [{name: {"name": given[name]}} for name in ("method", "space") if name in given]
+    if "epochs" in given:
+        layers.append({stage: {"epochs": given["epochs"]} for stage in ("search", "train")})
     layers.append({"data": {"source": options["source"]}})
-    folder = options["folder"]
-    if folder is None:
-        method = config.resolve(*layers).method["name"]
-        folder = _free_folder(Path(options["source"]).resolve().name, method)
+    layers += [config.assignment(change) for change in options["changes"]]
+    folder = given.get("folder") or _free_folder(config.resolve(*layers))
     return Run.create(folder, *layers, command=_command(), stages=stages)
 
 
-def _free_folder(data: str, method: str) -> Path:
+def _free_folder(config: "Config") -> Path:
     """The first of runs/DATA-METHOD-1, -2, ... that is free."""
-    number = 1
-    while (folder := Path("runs") / f"{data}-{method}-{number}").exists():
+    data, number = os.path.basename(os.path.abspath(config.data.source)), 1
+    while (folder := Path("runs") / f"{data}-{config.method['name']}-{number}").exists():
         number += 1
     return folder
 
@@ -140,18 +148,33 @@ def _command() -> str:
 
 def _work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
     """Does the stages, or those that are left, showing progress; prints what came out."""
+    from ardor.run import typed
     from ardor.terminal import metrics_table
 
     screen = _screen(as_json, quiet)
     run.watch = screen.progress
     screen.say(f"run folder: {run.folder}")
-    for stage in run.stages_left() if stages is None else stages:
-        screen.say(f"{stage} ...")
-        with screen.watching(stage):
-            run.do(stage)
+    with _continued_by(typed("resume", run.folder)):
+        for stage in run.stages_left() if stages is None else stages:
+            if stage == "search":
+                for note in run.dataset.notes:
+                    screen.say(f"images: {note}")
+            screen.say(f"{stage} ...")
+            with screen.watching(stage):
+                run.do(stage)
     screen.result({"run": str(run.folder), **run.metrics}, metrics_table(run.metrics))
     if run.done("report"):
         screen.say(f"report: {run.folder / 'report.html'}")
+
+
+@contextmanager
+def _continued_by(command: str) -> Iterator[None]:
+    """Has an interrupt say how to go on."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as error:
+        said = str(error) or "interrupted"
+        raise Interrupted(said, f"nothing is lost: go on with '{command}'") from error
 
 
 def _screen(as_json: bool, quiet: bool) -> "Screen":
@@ -292,33 +315,56 @@ def bench(name: str, seeds: int | None, folder: Path, as_json: bool, quiet: bool
     from ardor.terminal import rows_table
 
     screen = _screen(as_json, quiet)
-    result = measure(name, seeds, folder, command=_command(), say=screen.say, watch=screen.progress)
+    with _continued_by(_command()):
+        result = measure(
+            name, seeds, folder, command=_command(), say=screen.say, watch=screen.progress
+        )
     screen.result(result, rows_table(result["table"]))
 
 
 def main() -> NoReturn:
     """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
+    _prepare_streams()
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="ardor", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        path = context.command_path if context else "ardor"
+        _fail(" ".join(error.format_message().split()), f"see '{path} --help'", error.exit_code)
     except ArdorError as error:
-        _fail(str(error), error.hint, 1)
-    except (Interrupted, KeyboardInterrupt, click.Abort) as error:
-        _fail(str(error) or "interrupted", "nothing is lost: go on with 'ardor resume RUN'", 130)
+        _fail(str(error), error.hint, error.code)
+    except Interrupted as error:
+        _fail(str(error), error.hint, 130)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted", Interrupted("").hint, 130)
+    except OSError as error:
+        what = f"use '{error.filename}'" if error.filename else "go on"
+        _fail(f"cannot {what}: {reason(error)}", "free some space, or use another place", 1)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
+        # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
         _fail("not enough memory", "use a smaller --set search.batch or space.channels", 1)
     sys.exit(0)
 
 
+def _prepare_streams() -> None:
+    """Warnings go to stderr in a line each; no name is one that a terminal cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    logging.getLogger("ardor").handlers = [handler]
+
+
 def _fail(message: str, hint: str, code: int) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
-    if hint:
-        click.echo(f"hint: {hint}", err=True)
+    """Ends with one line each, whatever a folder is called."""
+    for word, text in (("error", message), ("hint", hint)):
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        click.echo(f"{word}: {line}", err=True)
     sys.exit(code)
 
 

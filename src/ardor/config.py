@@ -1,5 +1,6 @@
 """The settings of a run, by section, each with its type, range, default and a word on why."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -8,10 +9,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ardor.errors import ArdorError, unknown
+from ardor.errors import ArdorError, reason, unknown
 from ardor.settings import Amount, Count, Rate, Settings, Share, checked
 
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
+LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
+# What a method or space can be called: a module of Ardor's, or a dotted one of the user's.
+NAME = re.compile(r"\w+(\.\w+)*")
 
 
 class DataConfig(Settings):
@@ -27,7 +31,7 @@ class DataConfig(Settings):
 class Fitting(Settings):
     """How weights are fitted, in the search and afterwards."""
 
-    epochs: int = Field(default=20, ge=0)
+    epochs: int = Field(default=20, ge=0, le=LONGEST)
     batch: int = Field(default=64, ge=2)
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Rate = 0.001
@@ -59,7 +63,7 @@ class SearchConfig(Fitting):
 class TrainConfig(Fitting):
     """The training of the found network, from scratch."""
 
-    epochs: int = Field(default=60, ge=0)
+    epochs: int = Field(default=60, ge=0, le=LONGEST)
     rate: Rate = 0.005
     weight_decay: Amount = 0.0
     variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
@@ -102,10 +106,31 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     """The settings after each layer has changed those before it, all of them checked."""
     merged: dict[str, Any] = {"space": {"name": "cells"}, "method": {"name": "vinnas"}}
     for layer in layers:
+        _check_sections(layer)
         merged = merge(merged, layer)
     for section, model in SECTIONS.items():
         merged[section] = checked(section, model, merged.get(section, {}))
+    for section in ("space", "method"):
+        _check_name(section, merged[section]["name"])
     return checked("", Config, merged)
+
+
+def _check_sections(layer: Mapping[str, Any]) -> None:
+    """An ArdorError where a section is given a value in place of its settings."""
+    for section in sorted(layer.keys() & {*SECTIONS, "space", "method", "network"}):
+        if not isinstance(layer[section], Mapping):
+            raise ArdorError(
+                f"{section} = {layer[section]!r} must be settings by name",
+                f"name the setting as well: --set {section}.NAME=VALUE",
+            )
+
+
+def _check_name(section: str, name: Any) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ArdorError(
+            f"{section}.name = {name!r} must be the name of a {section}",
+            f"'ardor list {section}s' shows them; a dotted name is a module of your own",
+        )
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +165,7 @@ def read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ArdorError(
-            f"cannot read settings from '{path}': {error}", "it must be a TOML file"
+            f"cannot read settings from '{path}': {reason(error)}", "it must be a TOML file"
         ) from error
 
 

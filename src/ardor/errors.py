@@ -5,9 +5,11 @@ from difflib import get_close_matches
 
 
 class ArdorError(Exception):
-    """A failure that the user can mend; the command line prints it and exits with 1."""
+    """A failure that the user can mend; the command line prints it and exits with `code`."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    code = 1
+
+    def __init__(self, message: str, hint: str = "see 'ardor --help'") -> None:
         super().__init__(message)
         self.hint = hint
 
@@ -15,10 +17,19 @@ class ArdorError(Exception):
 class Interrupted(Exception):
     """The run was asked to stop and has saved all it did."""
 
+    def __init__(self, message: str, hint: str = "nothing is lost: give the command again") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def reason(error: Exception) -> str:
+    """What an exception says, without the path that an OSError repeats."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
 
 def unknown(kind: str, value: str, known: Iterable[str]) -> ArdorError:
     """The error for a name that is not in `known`, with the nearest one that is."""
     names = sorted(known)
     near = get_close_matches(value, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"see what is known: {', '.join(names)}"
+    hint = f"did you mean '{near[0]}'?" if near else "choose one of the known ones"
     return ArdorError(f"unknown {kind} '{value}'; known: {', '.join(names)}", hint)

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import errno
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ardor.errors import ArdorError
+from ardor.errors import ArdorError, reason
 
 
 @contextmanager
@@ -19,8 +20,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ArdorError(
-            f"cannot write '{path}': {error.strerror or error}",
-            "free some space, or choose a folder you may write to with --run",
+            f"cannot write '{path}': {reason(error)}",
+            "free some space, or choose a folder you may write to",
         ) from error
 
 
@@ -28,7 +29,7 @@ def write(path: Path, content: bytes | str) -> None:
     """Puts a file in place in one move; a reader sees the old one or the new one."""
     data = content.encode() if isinstance(content, str) else content
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_parent(path)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -42,9 +43,23 @@ def write(path: Path, content: bytes | str) -> None:
             raise
 
 
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # which says nothing: what exists is not a folder
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+
+
 def write_json(path: Path, content: Any) -> None:
-    """Puts readable JSON in place."""
-    write(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    """Puts readable JSON in place; every number in it must be finite."""
+    try:
+        text = json.dumps(content, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise ArdorError(
+            f"'{path}' would hold a number that is not finite: the run has diverged",
+            "begin a new one with a lower search.rate or train.rate",
+        ) from error
+    write(path, text + "\n")
 
 
 def read_json(path: Path) -> Any:
@@ -53,23 +68,58 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError as error:
         raise ArdorError(f"no file '{path}'", "is this the folder of a run?") from error
-    except (OSError, ValueError) as error:
-        raise ArdorError(f"cannot read '{path}': {error}", "it must be a JSON file") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArdorError(
+            f"cannot read '{path}': {reason(error)}", "it must be a JSON file"
+        ) from error
+
+
+def read_object(path: Path, form: int) -> dict[str, Any]:
+    """The object in a JSON file of that format, or an ArdorError that names the file."""
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise ArdorError(f"'{path}' must hold a JSON object", "put back what Ardor wrote there")
+    if content.get("format") != form:
+        raise ArdorError(
+            f"'{path}' has format {content.get('format')!r}; this version reads {form}",
+            "use the version of Ardor that wrote it",
+        )
+    return content
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill that takes the place of `path` when all is written."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        filling = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    try:
+    """A folder to fill that appears as `path` when all is written; never over one with files."""
+    with _beside(path) as filling:
         yield filling
         with writing(path):
-            os.chmod(filling, 0o755)
-            if path.exists():
-                path.rename(filling / ".replaced")
             filling.rename(path)
-            shutil.rmtree(path / ".replaced", ignore_errors=True)
+
+
+@contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill that takes the place of `path` when all is written."""
+    with _beside(path) as filling, _beside(path) as before:
+        yield filling
+        with writing(path):
+            try:
+                if path.exists():
+                    path.rename(before)
+                filling.rename(path)
+            except BaseException:
+                if not path.exists() and any(before.iterdir()):
+                    before.rename(path)
+                raise
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """An empty hidden folder next to `path`; what is left of it goes at the end."""
+    with writing(path):
+        _make_parent(path)
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        folder.chmod(0o755)
+    try:
+        yield folder
     finally:
-        shutil.rmtree(filling, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)

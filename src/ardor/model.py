@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ardor.architecture import Architecture
 from ardor.data import Normalise
 from ardor.errors import ArdorError
-from ardor.files import new_folder, read_json, write, write_json
+from ardor.files import read_object, replaced_folder, write, write_json
 from ardor.layers import Variational, VariationalConv2d
 from ardor.runtime import load as load_tensors
 from ardor.runtime import save as save_tensors
@@ -52,7 +52,7 @@ class Model(nn.Module):
 
     def save(self, folder: Path, *, card: str) -> None:
         """Writes weights, settings and model card; nothing in them runs code when loaded."""
-        with new_folder(folder) as filling:
+        with replaced_folder(folder) as filling:
             save_tensors(filling / "model.safetensors", self.state_dict(), {})
             write_json(filling / "config.json", self.to_json())
             write(filling / "README.md", card)
@@ -74,23 +74,48 @@ class Model(nn.Module):
     @classmethod
     def load(cls, folder: Path) -> "Model":
         """The model that `save` wrote."""
-        settings = read_json(folder / "config.json")
-        if not isinstance(settings, Mapping) or settings.get("format") != FORMAT:
-            raise ArdorError(f"'{folder}' is not a model of format {FORMAT}")
+        settings = read_object(folder / "config.json", FORMAT)
         architecture = Architecture.from_json(settings.get("architecture"))
+        space = space_of(architecture)
         conv = VariationalConv2d if settings.get("weights") == "variational" else nn.Conv2d
-        net = space_of(architecture).build(architecture, conv=conv)
+        channels = space.image[0]
+        model = cls(
+            space.build(architecture, conv=conv),
+            Normalise(torch.zeros(channels), torch.ones(channels)),
+            architecture,
+            class_names(folder, settings.get("classes"), space.classes),
+        )
         tensors, _ = load_tensors(folder / "model.safetensors")
-        try:
-            normalise = Normalise(tensors["normalise.mean"], tensors["normalise.std"])
-            model = cls(net, normalise, architecture, tuple(settings["classes"]))
-            model.load_state_dict(tensors)
-        except (KeyError, RuntimeError) as error:
-            raise ArdorError(
-                f"weights in '{folder}' do not fit its config.json: {str(error).splitlines()[0]}",
-                "both files must come from the same run",
-            ) from error
+        check_shapes(folder, tensors, model.state_dict())
+        model.load_state_dict(tensors)
         return model.eval()
+
+
+def class_names(folder: Path, given: Any, count: int) -> tuple[str, ...]:
+    """The names of the classes, or an ArdorError unless there are `count` different ones."""
+    names = given if isinstance(given, list) else []
+    texts = {name for name in names if isinstance(name, str)}
+    if not len(texts) == len(names) == count:
+        raise ArdorError(
+            f"classes in '{folder / 'config.json'}' are {given!r}; must be {count} different names",
+            "put back what Ardor wrote there",
+        )
+    return tuple(names)
+
+
+def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """An ArdorError that names the first tensor that is not as the network needs it."""
+    for name in sorted(given.keys() | wanted.keys()):
+        found, needed = (
+            str(tuple(tensors[name].shape)) if name in tensors else "absent"
+            for tensors in (given, wanted)
+        )
+        if found != needed:
+            raise ArdorError(
+                f"weights in '{folder}' do not fit its config.json: "
+                f"'{name}' is {found}; must be {needed}",
+                "both files must come from the same run",
+            )
 
 
 def without_auxiliary(architecture: Architecture) -> Architecture:

@@ -55,7 +55,9 @@ def predict(model: Model, paths: Sequence[Path]) -> list[Prediction]:
 def pictures_in(path: Path) -> list[Path]:
     """The image files in a folder and below it, or the file itself."""
     if not path.exists():
-        raise ArdorError(f"no such file or folder: '{path}'")
+        raise ArdorError(
+            f"no such file or folder: '{path}'", "give image files, or folders of them"
+        )
     if path.is_file():
         return [path]
     return sorted(file for file in path.rglob("*") if is_picture(file))

@@ -2,9 +2,10 @@
 
 import functools
 import platform
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,16 @@ from ardor import data, methods, spaces
 from ardor.architecture import Architecture
 from ardor.card import card
 from ardor.config import Config, merge, resolve
-from ardor.errors import ArdorError
+from ardor.errors import ArdorError, Interrupted
 from ardor.export import export
-from ardor.files import read_json, write, write_json, writing
+from ardor.files import new_folder, read_json, read_object, write, write_json
 from ardor.measure import logits_of, multiply_adds, nonzero_parameters, parameters, scores
 from ardor.model import Model
+from ardor.plan import completed, final_space, resolved, sizes, unnamed
 from ardor.prune import prune
 from ardor.report import draw, report
-from ardor.runtime import Progress, Runtime, measured, unwatched
+from ardor.runtime import Progress, Runtime, find_device, measured, unwatched
 from ardor.search import Found, search
-from ardor.settings import complete
 from ardor.train import train
 
 FORMAT = 1
@@ -35,6 +36,11 @@ WRITTEN = {
     "export": "export/model.onnx",
     "report": "report.html",
 }
+# Stage -> what may still change when it begins: the search has been made with the rest.
+CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
+# Entries of config.json that are no settings.
+ABOUT = frozenset({"format", "command", "versions", "machine", "stages"})
+NO_COST = {"seconds": 0.0, "peak_memory_mb": 0.0}
 CHECKED_IMAGES = 64
 
 
@@ -52,33 +58,32 @@ class Run:
         cls, folder: Path, *layers: Mapping[str, Any], command: str, stages: tuple[str, ...]
     ) -> "Run":
         """A new folder with every setting resolved and checked; never one that exists."""
-        if folder.exists():
-            raise ArdorError(
-                f"'{folder}' exists already, and is left as it is",
-                f"choose another folder with --run, or continue it: ardor resume {folder}",
-            )
+        check_free(folder)
         run = cls(folder, resolved(layers), stages)
-        with writing(folder):
-            folder.mkdir(parents=True)
-        write_json(
-            folder / "config.json", {**about(command), "stages": stages, **run.config.model_dump()}
-        )
+        with new_folder(folder) as filling:
+            content = {**about(command), "stages": stages, **run.config.model_dump()}
+            write_json(filling / "config.json", content)
         return run
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
         """The run in a folder."""
-        if not (folder / "config.json").exists():
+        path = folder / "config.json"
+        if not path.exists():
             raise ArdorError(
                 f"'{folder}' is not the folder of a run: it has no config.json",
                 "a run folder is what 'ardor run' or 'ardor search' makes",
             )
-        content = read_json(folder / "config.json")
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ArdorError(f"'{folder / 'config.json'}' is not of format {FORMAT}")
-        stages = tuple(content.get("stages", ()))
-        settings = {key: content[key] for key in Config.model_fields if key in content}
-        return cls(folder, resolve(settings), stages)
+        content = read_object(path, FORMAT)
+        stages = content.get("stages", [])
+        strange = [s for s in stages if s not in STAGES] if isinstance(stages, list) else [stages]
+        if strange:
+            raise ArdorError(
+                f"stages in '{path}' hold {strange[0]!r}; must be of {', '.join(STAGES)}",
+                "put back what Ardor wrote there",
+            )
+        settings = {key: value for key, value in content.items() if key not in ABOUT}
+        return cls(folder, resolve(settings), tuple(stages))
 
     def changed(self, stage: str, *layers: Mapping[str, Any]) -> "Run":
         """This run ready to do `stage` with other settings; what was trained is never lost."""
@@ -87,22 +92,39 @@ class Run:
                 f"'{self.folder}' is trained already, and is left as it is",
                 "search again into a new folder to train otherwise",
             )
-        if layers and any((self.folder / "checkpoint").glob(f"{stage}-*")):
+        if not layers:
+            return self
+        run = replace(self, config=resolve(self.config.model_dump(), *layers))
+        self.check_changeable(stage, layers)
+        run.check_able(stage)
+        content = {**read_json(self.folder / "config.json"), **run.config.model_dump()}
+        write_json(self.folder / "config.json", content)
+        return run
+
+    def check_changeable(self, stage: str, layers: tuple[Mapping[str, Any], ...]) -> None:
+        """An ArdorError where a change comes too late for what was already done."""
+        late = [key for layer in layers for key in layer if key not in CHANGEABLE[stage]]
+        if late:
+            raise ArdorError(
+                f"'{late[0]}' cannot change any more: '{self.folder}' was made with it",
+                f"'ardor {stage}' takes settings of {', '.join(CHANGEABLE[stage])}",
+            )
+        if any((self.folder / "checkpoint").glob(f"{stage}-*")):
             raise ArdorError(
                 f"the {stage} stage of '{self.folder}' has begun with other settings",
-                f"continue it as it is: ardor resume {self.folder}",
+                f"continue it as it is: {typed('resume', self.folder)}",
             )
-        if layers:
-            settings = merge(self.config.model_dump(), merged(layers))
-            self.config = resolve(settings)
-            content = {**read_json(self.folder / "config.json"), **self.config.model_dump()}
-            write_json(self.folder / "config.json", content)
-        if stage == "prune":
-            self.forget_after("prune")
-        return self
+
+    def check_able(self, stage: str) -> None:
+        """An ArdorError unless what the stage begins with is there and fits."""
+        find_device(self.config.device)
+        if stage == "train":
+            spaces.of(self.network).build(self.network)
+        elif stage == "prune":
+            self.trained()
 
     def forget_after(self, stage: str) -> None:
-        """Removes what was derived from a stage that is about to be done anew."""
+        """Removes what was derived from a stage that has been done anew."""
         for later in STAGES[STAGES.index(stage) + 1 :]:
             if later in WRITTEN:
                 (self.folder / WRITTEN[later]).unlink(missing_ok=True)
@@ -136,8 +158,17 @@ class Run:
 
     @functools.cached_property
     def dataset(self) -> data.Dataset:
-        """The images."""
-        return data.load(seed=self.config.seed, **self.config.data.model_dump())
+        """The images, which must still be such as the run was made for."""
+        found = data.load(seed=self.config.seed, **self.config.data.model_dump())
+        expected = {name: getattr(self.space(), name) for name in sizes(found)}
+        for name, value in sizes(found).items():
+            if value != expected[name]:
+                raise ArdorError(
+                    f"{name} of '{self.config.data.source}' is {value}; "
+                    f"this run was made for {expected[name]}",
+                    "put the images back as they were, or begin a new run with them",
+                )
+        return found
 
     def runtime(self) -> Runtime:
         """The machine, seeded afresh: a stage does not depend on what ran before it."""
@@ -146,6 +177,7 @@ class Run:
     def search(self) -> None:
         """Finds the architecture."""
         runtime = self.runtime()
+        self.config = completed(self.config)  # config.json may be edited, and a search is long
         space = self.space()
         method = methods.make(self.config.method["name"], space, unnamed(self.config.method))
         found = search(
@@ -159,23 +191,24 @@ class Run:
         """What the search found."""
         if not self.done("search"):
             raise ArdorError(
-                f"'{self.folder}' has no architecture yet", f"first: ardor resume {self.folder}"
+                f"'{self.folder}' has no architecture yet",
+                f"first: {typed('resume', self.folder)}",
             )
         found = Architecture.from_json(read_json(self.folder / "architecture.json"))
-        expected = self.space().architecture(dict(found.kept))
-        if found != expected:
-            self.space().check(found)
+        space = self.space()
+        space.check(found)
+        if found != space.architecture(dict(found.kept)):
             raise spaces.foreign("its space or settings are not those in config.json")
         return found
 
-    def space(self, **changes: Any) -> spaces.Space:
-        """The space that is searched, or one with other sizes."""
-        return spaces.make(self.config.space["name"], {**unnamed(self.config.space), **changes})
+    def space(self) -> spaces.Space:
+        """The space that is searched."""
+        return spaces.make(self.config.space["name"], unnamed(self.config.space))
 
     @property
     def network(self) -> Architecture:
         """The found architecture at the size of the final network."""
-        return self.space(**self.config.network).architecture(dict(self.architecture.kept))
+        return final_space(self.config).architecture(dict(self.architecture.kept))
 
     def train(self) -> None:
         """Trains the network from scratch."""
@@ -194,7 +227,8 @@ class Run:
         """The trained network, with its variances."""
         if not self.done("train"):
             raise ArdorError(
-                f"'{self.folder}' has no trained network yet", f"first: ardor train {self.folder}"
+                f"'{self.folder}' has no trained network yet",
+                f"first: {typed('train', self.folder)}",
             )
         return Model.load(self.folder / "trained")
 
@@ -206,6 +240,7 @@ class Run:
         """Zeroes the weights that are only noise, and makes the rest plain."""
         model = prune(self.trained(), self.config.prune.threshold)
         model.save(self.folder / "model", card=card(self.folder, model))
+        self.forget_after("prune")
         self.add_metrics(
             params=parameters(model.net),
             nonzero_params=nonzero_parameters(model.net),
@@ -239,6 +274,12 @@ class Run:
 
     def tested(self, model: Model) -> dict[str, float]:
         """Scores on the test images."""
+        if model.classes != self.dataset.classes:
+            raise ArdorError(
+                f"classes of '{self.config.data.source}' are {', '.join(self.dataset.classes)}; "
+                f"the network was trained for {', '.join(model.classes)}",
+                "put the images back as they were",
+            )
         runtime = self.runtime()
         images = self.dataset.test
         logits = logits_of(
@@ -254,7 +295,18 @@ class Run:
     def metrics(self) -> dict[str, Any]:
         """What was measured so far."""
         path = self.folder / "metrics.json"
-        return dict(read_json(path)) if path.exists() else {"format": FORMAT, "stages": {}}
+        if not path.exists():
+            return {"format": FORMAT, "stages": {}}
+        content = read_object(path, FORMAT)
+        stages = content.get("stages")
+        costs = list(stages.values()) if isinstance(stages, dict) else [stages]
+        whole = all(isinstance(cost, dict) and cost.keys() >= NO_COST.keys() for cost in costs)
+        if not whole or not all_numbers(content):
+            raise ArdorError(
+                f"'{path}' must hold numbers, as Ardor wrote them",
+                f"put it back as it was, or delete it and: {typed('evaluate', self.folder)}",
+            )
+        return content
 
     def add_metrics(self, **found: Any) -> None:
         """Adds to metrics.json."""
@@ -263,49 +315,49 @@ class Run:
     @contextmanager
     def costed(self, stage: str) -> Iterator[None]:
         """Adds a stage's time and peak memory to what it took before it was interrupted."""
-        try:
-            with measured() as cost:
+        before = self.metrics["stages"].get(stage, NO_COST)
+        stopped: Interrupted | None = None
+        with measured() as cost:
+            try:
                 yield
-        finally:
-            before = self.metrics["stages"].get(stage, {"seconds": 0.0, "peak_memory_mb": 0.0})
-            total = {
-                "seconds": round(before["seconds"] + cost.seconds, 3),
-                "peak_memory_mb": max(before["peak_memory_mb"], cost.peak_memory_mb),
-            }
-            self.add_metrics(stages={stage: total})
+            except Interrupted as error:
+                stopped = error
+        total = {
+            "seconds": round(before["seconds"] + cost.seconds, 3),
+            "peak_memory_mb": max(before["peak_memory_mb"], cost.peak_memory_mb),
+        }
+        self.add_metrics(stages={stage: total})
+        if stopped:
+            raise stopped
 
 
-def resolved(layers: tuple[Mapping[str, Any], ...]) -> Config:
-    """All settings: defaults, the method's own, the given ones; space sizes from the images."""
-    method = methods.find(resolve(*layers).method["name"])
-    config = resolve({"search": dict(method.search)}, *layers)
-    images = data.load(seed=config.seed, **config.data.model_dump())
-    sizes = {"image": images.shape, "classes": len(images.classes)}
-    for name in sizes:
-        if name in config.space or name in config.network:
-            raise ArdorError(f"space.{name} follows from the images", "leave it out; see data.size")
-    cls = spaces.find(config.space["name"])
-    space = complete("space", cls, {**unnamed(config.space), **sizes})
-    complete("network", cls, {**space, **config.network})
-    cls(**space)
-    settings = {
-        "space": {"name": config.space["name"], **space},
-        "method": {
-            "name": config.method["name"],
-            **complete("method", method, unnamed(config.method)),
-        },
-    }
-    return config.model_copy(update=settings)
+def check_free(folder: Path) -> None:
+    """An ArdorError unless a new run can be made there."""
+    if folder.exists():
+        resumable = (folder / "config.json").exists()
+        more = f", or continue it: {typed('resume', folder)}" if resumable else ""
+        raise ArdorError(
+            f"'{folder}' exists already, and is left as it is",
+            f"choose another folder with --run{more}",
+        )
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise ArdorError(
+            f"{ascii(str(folder))} must be a name in UTF-8", "choose another folder with --run"
+        ) from None
 
 
-def merged(layers: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
-    """All layers as one."""
-    return functools.reduce(merge, layers, {})
+def typed(command: str, folder: Path) -> str:
+    """A command on a run, as a person types it."""
+    return shlex.join(["ardor", command, str(folder)])
 
 
-def unnamed(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a section without the name of what they are for."""
-    return {key: value for key, value in section.items() if key != "name"}
+def all_numbers(content: Any) -> bool:
+    """Whether numbers are all there is in an object, at any depth."""
+    if isinstance(content, dict):
+        return all(map(all_numbers, content.values()))
+    return isinstance(content, (int, float))
 
 
 def about(command: str) -> dict[str, Any]:

@@ -4,7 +4,16 @@ import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+)
+from pydantic_core import PydanticKnownError
 
 from ardor.errors import ArdorError, unknown
 
@@ -15,11 +24,36 @@ Rate = Annotated[float, Field(gt=0)]
 
 M = TypeVar("M", bound=BaseModel)
 
+# Error types of pydantic, in words that need no Python.
+WORDS = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "settings by name",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number",
+    "int_type": "a whole number",
+    "missing": "given",
+    "string_type": "text",
+    "too_long": "a shorter list",
+    "tuple_type": 'a list, such as ["crop", "flip"]',
+}
+
 
 class Settings(BaseModel):
     """A section of the configuration: unknown names and values out of range are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _flags_are_no_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and kind in (int, float):
+            raise PydanticKnownError("int_type" if kind is int else "float_type")
+        return value
 
 
 def checked(section: str, model: type[M], given: Mapping[str, Any]) -> M:
@@ -28,17 +62,16 @@ def checked(section: str, model: type[M], given: Mapping[str, Any]) -> M:
         return model(**given)
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        full = f"{section}.{name}" if section else name
+        prefix = f"{section}." if section else ""
+        full = prefix + ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            prefix = f"{section}." if section else ""
             raise unknown(
                 "setting", full, [prefix + known for known in model.model_fields]
             ) from None
-        reason = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        reason = WORDS.get(first["type"], first["msg"].removeprefix("Input should be "))
         raise ArdorError(
             f"{full} = {first['input']!r} must be {reason}",
-            "'ardor list settings' shows every setting with its type and default",
+            "'ardor list settings' shows every setting with its default",
         ) from None
 
 

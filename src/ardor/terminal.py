@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
+
+from ardor.errors import ArdorError
 
 if TYPE_CHECKING:
     from ardor.data.check import Summary
@@ -23,22 +26,21 @@ class Screen:
     """Progress and words on stderr; the result, as a table or as JSON, on stdout."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        self.out = Console(soft_wrap=True, highlight=False)
-        self.err = Console(stderr=True, soft_wrap=True, highlight=False, quiet=quiet)
+        # Names of classes and folders may look like markup or emoji, and are shown as they are.
+        plain: dict[str, Any] = {"soft_wrap": True, "highlight": False, "emoji": False}
+        self.out = Console(markup=False, **plain)
+        self.err = Console(markup=False, stderr=True, quiet=quiet, **plain)
         self.as_json = as_json
         self._bars: Bars | None = None
         self._told = ("", 0, 0.0)
 
     def say(self, line: str) -> None:
         """A line of what happens."""
-        self.err.print(line, markup=False)
+        self.err.print(line)
 
     def result(self, content: Any, table: Table | str | None = None) -> None:
         """The result of a command: JSON where asked for, otherwise for reading."""
-        if self.as_json or table is None:
-            self.out.print_json(json.dumps(content), indent=None if self.as_json else 2)
-        else:
-            self.out.print(table)
+        self.out.print(json.dumps(content) if self.as_json or table is None else table)
 
     @contextmanager
     def watching(self, stage: str) -> Iterator[None]:
@@ -145,9 +147,22 @@ def architecture_table(content: Mapping[str, Any]) -> Table:
     from ardor.architecture import Architecture
     from ardor.report import table as edges
 
-    rows = edges(Architecture.from_json(content), content.get("probabilities"))
+    rows = edges(Architecture.from_json(content), certainties(content))
     said = [(*row[:4], "" if row[4] is None else f"{row[4]:.0%}") for row in rows]
     return table("", ("cell", "state", "from", "operation", "certainty"), said)
+
+
+def certainties(content: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Choice -> option -> probability in an architecture file; an ArdorError if they are not."""
+    try:
+        return TypeAdapter(dict[str, dict[str, FiniteFloat]]).validate_python(
+            content.get("probabilities", {})
+        )
+    except ValidationError as error:
+        raise ArdorError(
+            "probabilities of the architecture must be numbers, by choice and option",
+            "put back the architecture.json that the search wrote",
+        ) from error
 
 
 def summary_table(found: "Summary") -> Table:

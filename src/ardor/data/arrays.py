@@ -15,6 +15,9 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Those of the named arrays that the file holds."""
     try:
         with path.open("rb") as file:
+            # What is neither, numpy takes for a pickle, and advises to trust it.
+            if not file.peek(6).startswith((b"PK", b"\x93NUMPY")):
+                raise ValueError("it is not an .npz file")
             content = np.load(file, allow_pickle=False)
             if not isinstance(content, NpzFile):
                 raise ValueError("it holds a single array without a name")

@@ -89,7 +89,7 @@ def _upright(image: Image.Image) -> Image.Image:
 def _flat(image: Image.Image) -> Image.Image:
     """The image in 8 bits a channel, with what is transparent laid on white."""
     if image.mode == "F":
-        raise ArdorError("it holds floating-point pixels, whose range is unknown")
+        raise ValueError("it holds floating-point pixels, whose range is unknown")
     if image.mode in DEEP:
         values = np.asarray(image).clip(0, 65535) / 257
         return Image.fromarray(np.rint(values).astype(np.uint8))
@@ -112,7 +112,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except Exception as error:
         raise ArdorError(
             f"cannot read image {path}: {_reason(error)}",
-            "mend or remove the file, or leave such files out with data.skip_broken=true",
+            "mend or remove the file; a run leaves such files out with --set data.skip_broken=true",
         ) from error
 
 

@@ -14,6 +14,7 @@ from ardor.data.split import stratified
 from ardor.errors import ArdorError
 
 FEWEST = 4  # images of a class that a test set can be held out of
+LEAST = 2  # images of a class to train on: one to learn from, one to choose by
 SMALLEST = 8  # side of an image that a network can still halve three times
 
 
@@ -51,6 +52,7 @@ def load(
         kept, held = stratified(train.labels, [1 - test, test], seed=seed)
         train, heldout = train[kept], train[held]
         notes.append(f"test: {test * 100:g} % of each class, held out")
+    _check_training(train, found.classes, path)
     name = path.stem if path.is_file() else path.absolute().name
     return Dataset(name, train, heldout, found.classes, (*found.notes, *notes))
 
@@ -117,11 +119,13 @@ def _shaped(images: Images, size: int, channels: int) -> tuple[Images, list[str]
 def _check_settings(size: int, channels: int, test: float) -> None:
     """Raise where a setting makes no sense for any source."""
     if size and size < SMALLEST:
-        raise ArdorError(f"size is {size}; must be 0 or at least {SMALLEST}", "0 keeps the size")
+        raise ArdorError(
+            f"data.size is {size}; must be 0 or at least {SMALLEST}", "0 keeps the size"
+        )
     if channels not in (0, 1, 3):
-        raise ArdorError(f"channels is {channels}; must be 0, 1 or 3", "0 keeps the colours")
+        raise ArdorError(f"data.channels is {channels}; must be 0, 1 or 3", "0 keeps the colours")
     if not 0 < test < 1:
-        raise ArdorError(f"test is {test}; must lie between 0 and 1", "0.2 holds out a fifth")
+        raise ArdorError(f"data.test is {test}; must lie between 0 and 1", "0.2 holds out a fifth")
 
 
 def _check_classes(found: Found, path: Path) -> None:
@@ -134,10 +138,22 @@ def _check_classes(found: Found, path: Path) -> None:
             f"{path} has only one class, '{found.classes[0]}'; must have at least two",
             "add images of what is to be told apart from it, in a folder or label of their own",
         )
-    needed, why = (FEWEST, " to hold out a test set") if found.test is None else (1, "")
     for name, count in zip(found.classes, counts, strict=True):
-        if count < needed:
+        if found.test is None and count < FEWEST:
             raise ArdorError(
-                f"class '{name}' in {path} has {count} images; must have at least {needed}{why}",
+                f"class '{name}' in {path} has {count} images; "
+                f"must have at least {FEWEST} to hold out a test set",
                 "add images of this class, or leave the class out",
+            )
+
+
+def _check_training(images: Images, classes: tuple[str, ...], path: Path) -> None:
+    """Raise where a class has too few images left to train on."""
+    counts = torch.bincount(images.labels, minlength=len(classes)).tolist()
+    for name, count in zip(classes, counts, strict=True):
+        if count < LEAST:
+            raise ArdorError(
+                f"class '{name}' in {path} has {count} images to train on; "
+                f"must have at least {LEAST}",
+                "add images of this class, leave the class out, or lower data.test",
             )

@@ -1,0 +1,77 @@
+"""From what a person sets to every setting of a run, checked before anything is done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ardor import data, methods, spaces
+from ardor.config import Config, resolve
+from ardor.errors import ArdorError
+from ardor.runtime import find_device
+from ardor.settings import complete
+
+SIZES = ("image", "classes")  # settings of a space that follow from the images
+
+
+def resolved(layers: tuple[Mapping[str, Any], ...]) -> Config:
+    """All settings: defaults, the method's own, the given ones; space sizes from the images."""
+    method = methods.find(resolve(*layers).method["name"])
+    config = resolve({"search": dict(method.search)}, *layers)
+    find_device(config.device)
+    check_without_sizes("space", config.space)
+    images = data.load(seed=config.seed, **config.data.model_dump())
+    return completed(config.model_copy(update={"space": {**config.space, **sizes(images)}}))
+
+
+def sizes(images: data.Dataset) -> dict[str, Any]:
+    """The settings of a space that follow from the images."""
+    return dict(zip(SIZES, (images.shape, len(images.classes)), strict=True))
+
+
+def check_without_sizes(section: str, given: Mapping[str, Any]) -> None:
+    """An ArdorError where a person sets what follows from the images."""
+    for name in SIZES:
+        if name in given:
+            raise ArdorError(
+                f"{section}.{name} = {given[name]!r} must be left out: it follows from the images",
+                "data.size and data.channels change the images",
+            )
+
+
+def completed(config: Config) -> Config:
+    """With every setting of space and method; an ArdorError where those or the network's fail."""
+    searched = spaces.find(config.space["name"])
+    space = complete("space", searched, unnamed(config.space))
+    method = complete("method", methods.find(config.method["name"]), unnamed(config.method))
+    check_network(config, searched(**space))
+    named = {
+        "space": {"name": config.space["name"], **space},
+        "method": {"name": config.method["name"], **method},
+    }
+    return config.model_copy(update=named)
+
+
+def check_network(config: Config, searched: spaces.Space) -> None:
+    """An ArdorError where the final network would ask for other decisions than the search makes."""
+    before, after = (
+        {choice.name: set(choice.options) for choice in space.choices}
+        for space in (searched, final_space(config))
+    )
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before or not before[name] <= after.get(name, set()):
+            raise ArdorError(
+                f"network settings {config.network} change the choice '{name}' of the search",
+                "they may change sizes such as channels, or how often a cell is repeated",
+            )
+
+
+def final_space(config: Config) -> spaces.Space:
+    """The space at the size of the final network."""
+    check_without_sizes("network", config.network)
+    cls = spaces.find(config.space["name"])
+    settings = {**unnamed(config.space), **config.network}
+    return cls(**complete("network", cls, settings))
+
+
+def unnamed(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a section without the name of what they are for."""
+    return {key: value for key, value in section.items() if key != "name"}
