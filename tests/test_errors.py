@@ -758,7 +758,7 @@ def test_short_memory_is_told(
     def search(*_: object, **__: object) -> None:
         raise failure
 
-    monkeypatch.setattr("ardor.run.search", search)
+    monkeypatch.setattr("ardor.stages.search_space", search)
     refused("search", data, *TINY, error="not enough memory", hint="search.batch")
 
 

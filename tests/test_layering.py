@@ -22,6 +22,7 @@ LAYERS = [
     ["search", "train", "prune"],
     ["export", "report", "card", "predict"],
     ["run"],
+    ["stages"],
     ["bench", "catalogue"],
     ["terminal"],
     ["cli"],

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ardor.architecture import Architecture, Choice
+    from ardor.config import preset
     from ardor.errors import ArdorError
     from ardor.methods import Method
     from ardor.model import Model
     from ardor.run import Run, load
-    from ardor.search import search
     from ardor.spaces import Net, Space
-    from ardor.train import train
+    from ardor.stages import do, finish
 
 # Loaded when first asked for: `ardor --help` must not wait for torch.
 _HOMES = {
@@ -23,9 +23,10 @@ _HOMES = {
     "Net": "spaces",
     "Run": "run",
     "Space": "spaces",
+    "do": "stages",
+    "finish": "stages",
     "load": "run",
-    "search": "search",
-    "train": "train",
+    "preset": "config",
 }
 
 __all__ = [
@@ -37,9 +38,10 @@ __all__ = [
     "Net",
     "Run",
     "Space",
+    "do",
+    "finish",
     "load",
-    "search",
-    "train",
+    "preset",
 ]
 
 

@@ -12,6 +12,7 @@ from ardor.errors import unknown
 from ardor.files import write_json
 from ardor.run import STAGES, Run, about
 from ardor.runtime import Progress
+from ardor.stages import do
 
 MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
 
@@ -44,7 +45,7 @@ def bench(
             run.watch = watch
             for stage in run.stages_left():
                 say(f"{run.folder}: {stage} ...")
-                run.do(stage)
+                do(run, stage)
             runs.setdefault(method, []).append(run)
     return _result(name, folder, runs, command)
 

@@ -149,6 +149,7 @@ def _command() -> str:
 def _work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
     """Does the stages, or those that are left, showing progress; prints what came out."""
     from ardor.run import typed
+    from ardor.stages import do
     from ardor.terminal import metrics_table
 
     screen = _screen(as_json, quiet)
@@ -161,7 +162,7 @@ def _work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None
                     screen.say(f"images: {note}")
             screen.say(f"{stage} ...")
             with screen.watching(stage):
-                run.do(stage)
+                do(run, stage)
     screen.result({"run": str(run.folder), **run.metrics}, metrics_table(run.metrics))
     if run.done("report"):
         screen.say(f"report: {run.folder / 'report.html'}")

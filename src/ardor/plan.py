@@ -12,14 +12,15 @@ from ardor.settings import complete
 SIZES = ("image", "classes")  # settings of a space that follow from the images
 
 
-def resolved(layers: tuple[Mapping[str, Any], ...]) -> Config:
-    """All settings: defaults, the method's own, the given ones; space sizes from the images."""
+def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Dataset]:
+    """All settings, defaults, the method's own, the given ones; and the images they follow from."""
     method = methods.find(resolve(*layers).method["name"])
     config = resolve({"search": dict(method.search)}, *layers)
     find_device(config.device)
     check_without_sizes("space", config.space)
     images = data.load(seed=config.seed, **config.data.model_dump())
-    return completed(config.model_copy(update={"space": {**config.space, **sizes(images)}}))
+    sized = config.model_copy(update={"space": {**config.space, **sizes(images)}})
+    return completed(sized), images
 
 
 def sizes(images: data.Dataset) -> dict[str, Any]:

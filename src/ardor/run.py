@@ -1,30 +1,23 @@
-"""A run folder and its stages: each reads what the one before wrote, and is never done twice."""
+"""A run folder: its settings, what was found and measured, and which stages are done."""
 
 import functools
 import platform
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ardor import data, methods, spaces
+from ardor import data, spaces
 from ardor.architecture import Architecture
-from ardor.card import card
 from ardor.config import Config, merge, resolve
-from ardor.errors import ArdorError, Interrupted
-from ardor.export import export
-from ardor.files import new_folder, read_json, read_object, write, write_json
-from ardor.measure import logits_of, multiply_adds, nonzero_parameters, parameters, scores
+from ardor.errors import ArdorError
+from ardor.files import new_folder, read_json, read_object, write_json
 from ardor.model import Model
-from ardor.plan import completed, final_space, resolved, sizes, unnamed
+from ardor.plan import final_space, resolved, sizes, unnamed
 from ardor.prune import prune
-from ardor.report import draw, report
-from ardor.runtime import Progress, Runtime, find_device, measured, unwatched
-from ardor.search import Found, search
-from ardor.train import train
+from ardor.runtime import Progress, Runtime, find_device, unwatched
 
 FORMAT = 1
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
@@ -41,7 +34,6 @@ CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
 # Entries of config.json that are no settings.
 ABOUT = frozenset({"format", "command", "versions", "machine", "stages"})
 NO_COST = {"seconds": 0.0, "peak_memory_mb": 0.0}
-CHECKED_IMAGES = 64
 
 
 @dataclass
@@ -55,19 +47,27 @@ class Run:
 
     @classmethod
     def create(
-        cls, folder: Path, *layers: Mapping[str, Any], command: str, stages: tuple[str, ...]
+        cls,
+        folder: Path | str,
+        *layers: Mapping[str, Any],
+        command: str = "python",
+        stages: tuple[str, ...] = STAGES,
     ) -> "Run":
         """A new folder with every setting resolved and checked; never one that exists."""
+        folder = Path(folder)
         check_free(folder)
-        run = cls(folder, resolved(layers), stages)
+        config, images = resolved(layers)
+        run = cls(folder, config, stages)
+        run.dataset = images
         with new_folder(folder) as filling:
             content = {**about(command), "stages": stages, **run.config.model_dump()}
             write_json(filling / "config.json", content)
         return run
 
     @classmethod
-    def open(cls, folder: Path) -> "Run":
+    def open(cls, folder: Path | str) -> "Run":
         """The run in a folder."""
+        folder = Path(folder)
         path = folder / "config.json"
         if not path.exists():
             raise ArdorError(
@@ -123,16 +123,6 @@ class Run:
         elif stage == "prune":
             self.trained()
 
-    def forget_after(self, stage: str) -> None:
-        """Removes what was derived from a stage that has been done anew."""
-        for later in STAGES[STAGES.index(stage) + 1 :]:
-            if later in WRITTEN:
-                (self.folder / WRITTEN[later]).unlink(missing_ok=True)
-        kept = {
-            k: v for k, v in self.metrics.items() if not k.startswith(("test_", "trained_test_"))
-        }
-        write_json(self.folder / "metrics.json", kept)
-
     def done(self, stage: str) -> bool:
         """Whether a stage has written what it writes."""
         if stage == "evaluate":
@@ -142,19 +132,6 @@ class Run:
     def stages_left(self) -> list[str]:
         """The stages asked for that are not done."""
         return [stage for stage in self.stages if not self.done(stage)]
-
-    def do(self, stage: str) -> None:
-        """One stage, from where it was left; its time and memory go into metrics.json."""
-        steps: dict[str, Callable[[], None]] = {
-            "search": self.search,
-            "train": self.train,
-            "prune": self.prune,
-            "export": self.export,
-            "evaluate": self.evaluate,
-            "report": self.report,
-        }
-        with self.costed(stage):
-            steps[stage]()
 
     @functools.cached_property
     def dataset(self) -> data.Dataset:
@@ -173,18 +150,6 @@ class Run:
     def runtime(self) -> Runtime:
         """The machine, seeded afresh: a stage does not depend on what ran before it."""
         return Runtime.start(self.config.device, self.config.seed, self.watch)
-
-    def search(self) -> None:
-        """Finds the architecture."""
-        runtime = self.runtime()
-        self.config = completed(self.config)  # config.json may be edited, and a search is long
-        space = self.space()
-        method = methods.make(self.config.method["name"], space, unnamed(self.config.method))
-        found = search(
-            space, method, self.dataset.train, self.config.search, run=self.folder, runtime=runtime
-        )
-        write(self.folder / "architecture.svg", draw(found.architecture, found.probabilities))
-        write_json(self.folder / "architecture.json", found_json(found))
 
     @property
     def architecture(self) -> Architecture:
@@ -210,19 +175,6 @@ class Run:
         """The found architecture at the size of the final network."""
         return final_space(self.config).architecture(dict(self.architecture.kept))
 
-    def train(self) -> None:
-        """Trains the network from scratch."""
-        runtime = self.runtime()
-        model = train(
-            self.network,
-            self.dataset.train,
-            self.dataset.classes,
-            self.config.train,
-            run=self.folder,
-            runtime=runtime,
-        )
-        model.cpu().save(self.folder / "trained", card=card(self.folder, model))
-
     def trained(self) -> Model:
         """The trained network, with its variances."""
         if not self.done("train"):
@@ -236,60 +188,10 @@ class Run:
         """The network to use: the pruned one, or the trained one where nothing was pruned yet."""
         return Model.load(self.folder / "model") if self.done("prune") else self.trained()
 
-    def prune(self) -> None:
-        """Zeroes the weights that are only noise, and makes the rest plain."""
-        model = prune(self.trained(), self.config.prune.threshold)
-        model.save(self.folder / "model", card=card(self.folder, model))
-        self.forget_after("prune")
-        self.add_metrics(
-            params=parameters(model.net),
-            nonzero_params=nonzero_parameters(model.net),
-            macs=multiply_adds(model.net, model.shape),
-        )
-
-    def export(self) -> None:
-        """Writes the ONNX file and checks it on training images."""
-        difference = export(
-            self.plain(),
-            self.folder / "export" / "model.onnx",
-            self.dataset.train.pixels[:CHECKED_IMAGES],
-        )
-        self.add_metrics(onnx_max_difference=difference)
-
     def plain(self) -> Model:
         """The network with plain weights, pruned or not."""
         model = self.model()
         return prune(model, float("inf")) if model.variational else model
-
-    def evaluate(self) -> None:
-        """The last measurement: the first time that test images are looked at."""
-        results = {"test": self.tested(self.plain())}
-        if self.done("prune"):
-            results["trained_test"] = self.tested(prune(self.trained(), float("inf")))
-        flat = {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
-        self.add_metrics(**flat)
-        for folder in ("model", "trained"):
-            if (self.folder / folder).exists():
-                write(self.folder / folder / "README.md", card(self.folder, self.model()))
-
-    def tested(self, model: Model) -> dict[str, float]:
-        """Scores on the test images."""
-        if model.classes != self.dataset.classes:
-            raise ArdorError(
-                f"classes of '{self.config.data.source}' are {', '.join(self.dataset.classes)}; "
-                f"the network was trained for {', '.join(model.classes)}",
-                "put the images back as they were",
-            )
-        runtime = self.runtime()
-        images = self.dataset.test
-        logits = logits_of(
-            runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
-        )
-        return scores(logits, images.labels)
-
-    def report(self) -> None:
-        """One HTML page of the run."""
-        write(self.folder / "report.html", report(self.folder))
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -311,24 +213,6 @@ class Run:
     def add_metrics(self, **found: Any) -> None:
         """Adds to metrics.json."""
         write_json(self.folder / "metrics.json", merge(self.metrics, found))
-
-    @contextmanager
-    def costed(self, stage: str) -> Iterator[None]:
-        """Adds a stage's time and peak memory to what it took before it was interrupted."""
-        before = self.metrics["stages"].get(stage, NO_COST)
-        stopped: Interrupted | None = None
-        with measured() as cost:
-            try:
-                yield
-            except Interrupted as error:
-                stopped = error
-        total = {
-            "seconds": round(before["seconds"] + cost.seconds, 3),
-            "peak_memory_mb": max(before["peak_memory_mb"], cost.peak_memory_mb),
-        }
-        self.add_metrics(stages={stage: total})
-        if stopped:
-            raise stopped
 
 
 def check_free(folder: Path) -> None:
@@ -371,22 +255,6 @@ def about(command: str) -> dict[str, Any]:
     }
 
 
-def found_json(found: Found) -> dict[str, Any]:
-    """The content of architecture.json: the architecture, and how sure the search is of it."""
-    return {
-        **found.architecture.to_json(),
-        "probabilities": found.probabilities,
-        "candidates": [
-            {
-                "kept": dict(candidate.architecture.kept),
-                "held_out_accuracy": candidate.accuracy,
-                "held_out_nll": candidate.nll,
-            }
-            for candidate in found.candidates
-        ],
-    }
-
-
 def load(folder: Path | str) -> Model:
     """The network of a run folder, ready to predict."""
-    return Run.open(Path(folder)).model()
+    return Run.open(folder).model()

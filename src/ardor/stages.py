@@ -1,0 +1,170 @@
+"""The stages of a run: each reads what the one before wrote, from where it was left."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ardor import methods
+from ardor.card import card
+from ardor.errors import ArdorError, Interrupted
+from ardor.export import export as export_onnx
+from ardor.files import write, write_json
+from ardor.measure import logits_of, multiply_adds, nonzero_parameters, parameters, scores
+from ardor.model import Model
+from ardor.plan import completed, unnamed
+from ardor.prune import prune as pruned
+from ardor.report import draw
+from ardor.report import report as report_page
+from ardor.run import NO_COST, STAGES, WRITTEN, Run
+from ardor.runtime import measured
+from ardor.search import Found
+from ardor.search import search as search_space
+from ardor.train import train as train_network
+
+CHECKED_IMAGES = 64
+
+
+def finish(run: Run) -> None:
+    """Does every stage that was asked for and is not done."""
+    for stage in run.stages_left():
+        do(run, stage)
+
+
+def do(run: Run, stage: str) -> None:
+    """One stage, from where it was left; its time and memory go into metrics.json."""
+    steps: dict[str, Callable[[Run], None]] = {
+        "search": search,
+        "train": train,
+        "prune": prune,
+        "export": export,
+        "evaluate": evaluate,
+        "report": report,
+    }
+    with costed(run, stage):
+        steps[stage](run)
+
+
+def search(run: Run) -> None:
+    """Finds the architecture."""
+    runtime = run.runtime()
+    run.config = completed(run.config)  # config.json may be edited, and a search is long
+    space = run.space()
+    method = methods.make(run.config.method["name"], space, unnamed(run.config.method))
+    found = search_space(
+        space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
+    )
+    write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
+    write_json(run.folder / "architecture.json", found_json(found))
+
+
+def train(run: Run) -> None:
+    """Trains the network from scratch."""
+    runtime = run.runtime()
+    model = train_network(
+        run.network,
+        run.dataset.train,
+        run.dataset.classes,
+        run.config.train,
+        run=run.folder,
+        runtime=runtime,
+    )
+    model.cpu().save(run.folder / "trained", card=card(run.folder, model))
+
+
+def prune(run: Run) -> None:
+    """Zeroes the weights that are only noise, and makes the rest plain."""
+    model = pruned(run.trained(), run.config.prune.threshold)
+    model.save(run.folder / "model", card=card(run.folder, model))
+    forget_after(run, "prune")
+    run.add_metrics(
+        params=parameters(model.net),
+        nonzero_params=nonzero_parameters(model.net),
+        macs=multiply_adds(model.net, model.shape),
+    )
+
+
+def export(run: Run) -> None:
+    """Writes the ONNX file and checks it on training images."""
+    difference = export_onnx(
+        run.plain(),
+        run.folder / "export" / "model.onnx",
+        run.dataset.train.pixels[:CHECKED_IMAGES],
+    )
+    run.add_metrics(onnx_max_difference=difference)
+
+
+def evaluate(run: Run) -> None:
+    """The last measurement: the first time that test images are looked at."""
+    results = {"test": tested(run, run.plain())}
+    if run.done("prune"):
+        results["trained_test"] = tested(run, pruned(run.trained(), float("inf")))
+    flat = {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
+    run.add_metrics(**flat)
+    for folder in ("model", "trained"):
+        if (run.folder / folder).exists():
+            write(run.folder / folder / "README.md", card(run.folder, run.model()))
+
+
+def tested(run: Run, model: Model) -> dict[str, float]:
+    """Scores on the test images."""
+    if model.classes != run.dataset.classes:
+        raise ArdorError(
+            f"classes of '{run.config.data.source}' are {', '.join(run.dataset.classes)}; "
+            f"the network was trained for {', '.join(model.classes)}",
+            "put the images back as they were",
+        )
+    runtime = run.runtime()
+    images = run.dataset.test
+    logits = logits_of(
+        runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
+    )
+    return scores(logits, images.labels)
+
+
+def report(run: Run) -> None:
+    """One HTML page of the run."""
+    write(run.folder / "report.html", report_page(run.folder))
+
+
+def forget_after(run: Run, stage: str) -> None:
+    """Removes what was derived from a stage that has been done anew."""
+    for later in STAGES[STAGES.index(stage) + 1 :]:
+        if later in WRITTEN:
+            (run.folder / WRITTEN[later]).unlink(missing_ok=True)
+    kept = {k: v for k, v in run.metrics.items() if not k.startswith(("test_", "trained_test_"))}
+    write_json(run.folder / "metrics.json", kept)
+
+
+@contextmanager
+def costed(run: Run, stage: str) -> Iterator[None]:
+    """Adds a stage's time and peak memory to what it took before it was interrupted."""
+    before = run.metrics["stages"].get(stage, NO_COST)
+    stopped: Interrupted | None = None
+    with measured() as cost:
+        try:
+            yield
+        except Interrupted as error:
+            stopped = error
+    total = {
+        "seconds": round(before["seconds"] + cost.seconds, 3),
+        "peak_memory_mb": max(before["peak_memory_mb"], cost.peak_memory_mb),
+    }
+    run.add_metrics(stages={stage: total})
+    if stopped:
+        raise stopped
+
+
+def found_json(found: Found) -> dict[str, Any]:
+    """The content of architecture.json: the architecture, and how sure the search is of it."""
+    return {
+        **found.architecture.to_json(),
+        "probabilities": found.probabilities,
+        "candidates": [
+            {
+                "kept": dict(candidate.architecture.kept),
+                "held_out_accuracy": candidate.accuracy,
+                "held_out_nll": candidate.nll,
+            }
+            for candidate in found.candidates
+        ],
+    }
