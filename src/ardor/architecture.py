@@ -58,6 +58,8 @@ class Architecture:
     @classmethod
     def from_json(cls, content: Any) -> "Architecture":
         """The architecture that `to_json` wrote; an ArdorError if it is anything else."""
+        if not isinstance(content, Mapping):
+            raise not_one(f"it is {content!r}")
         try:
             if content["format"] != FORMAT:
                 raise ArdorError(
@@ -66,14 +68,21 @@ class Architecture:
                 )
             kept = {str(name): tuple(map(str, kept)) for name, kept in content["kept"].items()}
             return cls.of(str(content["space"]), dict(content["settings"]), kept)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ArdorError(
-                f"not an architecture: {error!r}",
-                "an architecture file is what 'ardor search' writes as architecture.json",
-            ) from error
+        except KeyError as error:
+            raise not_one(f"it has no {error}") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise not_one("'kept' and 'settings' must be objects, with lists of options") from error
 
     def __str__(self) -> str:
         return json.dumps(self.to_json(), sort_keys=True)
+
+
+def not_one(reason: str) -> ArdorError:
+    """The error for a file that holds no architecture."""
+    return ArdorError(
+        f"not an architecture: {reason}",
+        "an architecture file is what 'ardor search' writes as architecture.json",
+    )
 
 
 def _frozen(value: Any) -> Any:

@@ -2,12 +2,12 @@
 
 import statistics
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ardor.config import merge
+from ardor.config import preset
 from ardor.errors import unknown
 from ardor.files import write_json
 from ardor.run import STAGES, Run, about
@@ -37,11 +37,12 @@ def bench(
         raise unknown("bench", name, benches())
     grid = tomllib.loads((resources.files("ardor") / "benches" / f"{name}.toml").read_text())
     count = grid["seeds"] if seeds is None else seeds
+    base = preset(grid["preset"]) if "preset" in grid else {}
     runs: dict[str, list[Run]] = {}
     for method, change in grid["methods"].items():
         for seed in range(count):
-            layer = merge(merge(grid["settings"], change), {"seed": seed})
-            run = _open(folder / name / f"{method}-{seed}", layer, command)
+            layers = (base, grid["settings"], change, {"seed": seed})
+            run = _open(folder / name / f"{method}-{seed}", layers, command)
             run.watch = watch
             for stage in run.stages_left():
                 say(f"{run.folder}: {stage} ...")
@@ -50,11 +51,11 @@ def bench(
     return _result(name, folder, runs, command)
 
 
-def _open(folder: Path, layer: dict[str, Any], command: str) -> Run:
+def _open(folder: Path, layers: Sequence[Mapping[str, Any]], command: str) -> Run:
     """The run of one cell of the grid, begun or new."""
     if (folder / "config.json").exists():
         return Run.open(folder)
-    return Run.create(folder, layer, command=command, stages=STAGES)
+    return Run.create(folder, *layers, command=command, stages=STAGES)
 
 
 def _result(name: str, folder: Path, runs: dict[str, list[Run]], command: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from ardor.errors import ArdorError
 from ardor.files import write
 
 FORMAT = 1
+DAMAGED = "put back a whole copy, or delete the file and go on: ardor resume does it again"
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -148,12 +149,10 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `save` wrote; an ArdorError if the file was cut, edited or written by something else."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get("ardor", "{}"))
+            header = dict(json.loads((file.metadata() or {}).get("ardor", "{}")))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise ArdorError(
-            f"cannot read '{path}': {error}", "the file is cut short or damaged"
-        ) from error
+    except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
+        raise ArdorError(f"cannot read '{path}': {error}", DAMAGED) from error
     if header.get("format") != FORMAT:
         raise ArdorError(
             f"'{path}' has format {header.get('format')}; this version reads {FORMAT}",
@@ -161,8 +160,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         )
     if header.get("sha256") != digest(header.get("content", ""), tensors):
         raise ArdorError(
-            f"'{path}' does not match its checksum",
-            "it was changed or damaged after it was written",
+            f"'{path}' does not match its checksum: it was changed after it was written", DAMAGED
         )
     content = json.loads(header["content"])
     for name, stride in content["strides"].items():

@@ -6,6 +6,7 @@ stands, the running means of its terms, one log line and one checkpoint for each
 
 import json
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -97,6 +98,13 @@ class Stage:
 
     def finish_epoch(self, **facts: Any) -> None:
         """Writes the log line, then the checkpoint."""
+        terms = {**self.means().get("train", {}), **facts.get("held_out", {})}
+        for name, value in terms.items():
+            if not math.isfinite(value):
+                raise ArdorError(
+                    f"{self.name} diverged in epoch {self.epoch + 1}: {name} is {value}",
+                    f"begin a new run with a lower {self.name}.rate",
+                )
         self.epoch += 1
         line = {
             "stage": self.name,
@@ -170,10 +178,10 @@ class Stage:
             self.epoch, self.step = facts["position"]
             self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
             restore_random_states(_under("random/", tensors), facts["random"])
-        except (KeyError, RuntimeError, ValueError, IndexError) as error:
+        except (KeyError, RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
             raise ArdorError(
-                f"checkpoint '{path}' does not fit this run: {str(error).splitlines()[0]}",
-                "its config.json must be the one the checkpoint was written with",
+                f"checkpoint '{path}' does not fit this run: {str(error).splitlines()[-1].strip()}",
+                "put back its config.json, or delete its checkpoints to begin the stage anew",
             ) from error
 
     def _trim_log(self) -> None:
@@ -181,12 +189,13 @@ class Stage:
         if not self._log.exists():
             return
         kept = []
-        for line in self._log.read_text().splitlines():
+        for line in self._log.read_text(errors="replace").splitlines():
             try:
                 entry = json.loads(line)
-            except ValueError:
+                stays = entry["stage"] != self.name or entry["epoch"] <= self.epoch
+            except (ValueError, KeyError, TypeError):
                 continue
-            if entry["stage"] != self.name or entry["epoch"] <= self.epoch:
+            if stays:
                 kept.append(line + "\n")
         write(self._log, "".join(kept))
 

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+from pydantic import Field
 from torch import nn
 
 from ardor.architecture import Architecture, Choice
@@ -23,6 +24,7 @@ from ardor.spaces import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
 
 KINDS = {"N": "normal", "R": "reduce"}
+LARGEST = 100  # cells of a layout, and states of a cell: more is a slip of the hand
 LAYOUT = re.compile(r"(\d*)([NR])")
 
 
@@ -31,7 +33,7 @@ class Cells(Space):
     """Stacked cells of two kinds; cells of a kind share their choices unless `shared` is off."""
 
     layout: str = "NRNR"  # "6N R 6N R 6N" repeats
-    states: Count = 2
+    states: Annotated[int, Field(ge=1, le=LARGEST)] = 2
     channels: Count = 8  # of the first cell; a reduction doubles them
     ops: str = "vinnas"  # a named set, or operations separated by commas
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
@@ -39,6 +41,12 @@ class Cells(Space):
     stem: Count = 3  # the stem's channels, as a multiple of the cells'
 
     def __post_init__(self) -> None:
+        counts = [int(count or 1) for count, _ in LAYOUT.findall(self.layout)]
+        if sum(counts) > LARGEST:
+            raise ArdorError(
+                f"space.layout '{self.layout}' has {sum(counts)} cells; must be at most {LARGEST}",
+                "use fewer cells: DARTS trains 20",
+            )
         if LAYOUT.sub("", self.layout).strip() or not self.cells:
             raise ArdorError(
                 f"space.layout '{self.layout}' must be cells N and R, with counts if you like",
@@ -51,7 +59,10 @@ class Cells(Space):
                 "use fewer reduction cells, or larger images",
             )
         if len(set(self.operations)) < 2:
-            raise ArdorError(f"space.ops '{self.ops}' must be at least two operations")
+            raise ArdorError(
+                f"space.ops '{self.ops}' must be at least two operations",
+                f"separate them by commas, or name a set: {', '.join(SETS)}",
+            )
 
     @cached_property
     def cells(self) -> str:
