@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ardor.data import Images
+from ardor.runtime import Progress, Runtime
 
 torch.set_num_threads(1)
 
@@ -31,3 +32,16 @@ def real_data() -> Path:
     if not path.is_dir():
         pytest.skip("no real data: set ARDOR_DATA")
     return path
+
+
+def stopping_at(step: int) -> Runtime:
+    """A machine that is asked to stop after that many steps."""
+    steps = 0
+
+    def watch(progress: Progress) -> None:
+        nonlocal steps
+        steps += 1
+        runtime.stopping = steps == step
+
+    runtime = Runtime.start("cpu", 0, watch)
+    return runtime

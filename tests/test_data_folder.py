@@ -368,6 +368,6 @@ def test_check_finds_the_same_picture_in_training_and_test(tmp_path: Path) -> No
     image = (tmp_path / "train" / "cat" / "0.png").read_bytes()
     fill(tmp_path / "test", "cat", "dog", count=2)
     (tmp_path / "test" / "dog" / "copy.png").write_bytes(image)
-    summary = check(str(tmp_path))
+    summary = check(load(str(tmp_path)))
     assert summary.classes == {"cat": (10, 2), "dog": (10, 3)}
     assert summary.problems == ["1 of 5 test images are also in training"]

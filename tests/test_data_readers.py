@@ -406,7 +406,7 @@ def test_npz_files_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_check_counts_classes_and_finds_nothing_wrong_with_good_data() -> None:
-    summary = check("digits")
+    summary = check(load("digits"))
     assert summary.name == "digits"
     assert summary.shape == (1, 8, 8)
     assert list(summary.classes) == list("0123456789")
@@ -418,7 +418,7 @@ def test_check_warns_in_plain_words(tmp_path: Path) -> None:
     x, y = pixels(120, 9, 9), np.array([0] * 110 + [1] * 6 + [2] * 4)
     x[:3] = 7
     np.savez(tmp_path / "a.npz", x=x, y=y, x_test=x[[5, 6, 119]], y_test=[0, 0, 1])
-    assert check(str(tmp_path / "a.npz")).problems == [
+    assert check(load(str(tmp_path / "a.npz"))).problems == [
         "strong imbalance: class '0' has 110 training images, class '2' has 4",
         "fewer than 10 images in classes '1', '2'",
         "no test images in class '2'",
@@ -429,7 +429,7 @@ def test_check_warns_in_plain_words(tmp_path: Path) -> None:
 
 def test_check_raises_as_load_does() -> None:
     with pytest.raises(ArdorError, match="no such file or folder"):
-        check("/nowhere")
+        check(load("/nowhere"))
 
 
 def real(name: str) -> Dataset:

@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 
 from ardor import runtime
-from ardor.cli import main
+from ardor.__main__ import main
 
 # What torch, onnx or tensorboard deprecate is no failure of the command under test.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -782,7 +782,7 @@ def test_stopped_before_a_run_is_begun_nothing_is_left(
 # The real command.
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
-COMMAND = [sys.executable, "-c", "from ardor.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from ardor.__main__ import main; main()"]
 
 
 def test_interrupted_it_says_how_to_go_on_and_does(data: Path) -> None:
@@ -819,7 +819,7 @@ def test_help_is_quick_and_does_not_wait_for_torch() -> None:
         seconds.append(time.perf_counter() - begin)
     assert min(seconds) < 0.5
     code = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules));"
-    asked = [sys.executable, "-c", f"{code} from ardor.cli import main; main()", "--help"]
+    asked = [sys.executable, "-c", f"{code} from ardor.__main__ import main; main()", "--help"]
     answer = subprocess.run(asked, check=True, capture_output=True, text=True)
     assert answer.stdout.startswith("Usage: ardor")
     assert answer.stdout.endswith("False\n")

@@ -41,7 +41,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def ardor(*arguments: object) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "from ardor.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-m", "ardor", *map(str, arguments)]
     return subprocess.Popen(
         command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

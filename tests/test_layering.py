@@ -26,6 +26,7 @@ LAYERS = [
     ["bench", "catalogue"],
     ["terminal"],
     ["cli"],
+    ["__main__"],
 ]
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import stopping_at
 from standins.toy import Toy
 from torch import nn
 
@@ -14,7 +15,7 @@ from ardor.config import SearchConfig, resolve
 from ardor.data import Images
 from ardor.errors import Interrupted
 from ardor.methods import Method
-from ardor.runtime import Progress, Runtime
+from ardor.runtime import Runtime
 from ardor.search import Found, search
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
@@ -179,14 +180,7 @@ def test_stopped_at_any_step_and_resumed_it_is_the_same(
     name: str, stop: int, bright: Images, tmp_path: Path
 ) -> None:
     whole = find(name, SMALL, bright, tmp_path / "whole", epochs=3)
-    steps = 0
-
-    def watch(progress: Progress) -> None:
-        nonlocal steps
-        steps += 1
-        runtime.stopping = steps == stop
-
-    runtime = Runtime.start("cpu", 0, watch)
+    runtime = stopping_at(stop)
     method = make(name, SMALL)
     broken = tmp_path / "broken"
     with pytest.raises(Interrupted):

@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 import pytest
 import torch
+from conftest import stopping_at
 from torch import nn
 
 from ardor.architecture import Architecture
@@ -18,7 +19,7 @@ from ardor.layers import Variational, VariationalConv2d
 from ardor.measure import multiply_adds, nonzero_parameters, scores
 from ardor.model import Model
 from ardor.prune import prune
-from ardor.runtime import Progress, Runtime
+from ardor.runtime import Runtime
 from ardor.spaces.cells import Cells
 from ardor.train import train
 
@@ -74,14 +75,7 @@ def test_stopped_and_resumed_it_is_the_same(
     stop: int, architecture: Architecture, bright: Images, tmp_path: Path
 ) -> None:
     whole = run(architecture, bright, tmp_path / "whole").state_dict()
-    steps = 0
-
-    def watch(progress: Progress) -> None:
-        nonlocal steps
-        steps += 1
-        runtime.stopping = steps == stop
-
-    runtime = Runtime.start("cpu", 0, watch)
+    runtime = stopping_at(stop)
     with pytest.raises(Interrupted):
         train(architecture, bright, ("a", "b"), TINY, run=tmp_path / "broken", runtime=runtime)
     resumed = run(architecture, bright, tmp_path / "broken").state_dict()

@@ -1,21 +1,17 @@
 """The command line: each command reads its options and makes one call."""
 
-import io
-import logging
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ardor.errors import ArdorError, Interrupted, reason, unknown
+from ardor.errors import Interrupted, unknown
 
 if TYPE_CHECKING:
     from ardor.config import Config
@@ -273,11 +269,12 @@ def show(path: Path, as_json: bool, quiet: bool) -> None:
 def check(source: str, changes: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """What is found in the data, and what would be wrong with it."""
     from ardor.config import assignment, resolve
+    from ardor.data import load
     from ardor.data.check import check as summarise
     from ardor.terminal import summary_table
 
     config = resolve({"data": {"source": source}}, *map(assignment, changes))
-    found = summarise(seed=config.seed, **config.data.model_dump())
+    found = summarise(load(seed=config.seed, **config.data.model_dump()))
     _screen(as_json, quiet).result(asdict(found), summary_table(found))
 
 
@@ -321,53 +318,3 @@ def bench(name: str, seeds: int | None, folder: Path, as_json: bool, quiet: bool
             name, seeds, folder, command=_command(), say=screen.say, watch=screen.progress
         )
     screen.result(result, rows_table(result["table"]))
-
-
-def main() -> NoReturn:
-    """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
-    signal.signal(signal.SIGTERM, _terminate)
-    _prepare_streams()
-    try:
-        cli.main(prog_name="ardor", standalone_mode=False)
-        sys.stdout.flush()
-    except click.ClickException as error:
-        context = error.ctx if isinstance(error, click.UsageError) else None
-        path = context.command_path if context else "ardor"
-        _fail(" ".join(error.format_message().split()), f"see '{path} --help'", error.exit_code)
-    except ArdorError as error:
-        _fail(str(error), error.hint, error.code)
-    except Interrupted as error:
-        _fail(str(error), error.hint, 130)
-    except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted", Interrupted("").hint, 130)
-    except OSError as error:
-        what = f"use '{error.filename}'" if error.filename else "go on"
-        _fail(f"cannot {what}: {reason(error)}", "free some space, or use another place", 1)
-    except (MemoryError, RuntimeError) as error:
-        # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
-        if isinstance(error, RuntimeError) and "allocate" not in str(error):
-            raise
-        _fail("not enough memory", "use a smaller --set search.batch or space.channels", 1)
-    sys.exit(0)
-
-
-def _prepare_streams() -> None:
-    """Warnings go to stderr in a line each; no name is one that a terminal cannot show."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("warning: %(message)s"))
-    logging.getLogger("ardor").handlers = [handler]
-
-
-def _fail(message: str, hint: str, code: int) -> NoReturn:
-    """Ends with one line each, whatever a folder is called."""
-    for word, text in (("error", message), ("hint", hint)):
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-        click.echo(f"{word}: {line}", err=True)
-    sys.exit(code)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

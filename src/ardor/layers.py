@@ -1,5 +1,6 @@
 """The layers that operations, cells and networks are made of."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ FLOOR = 1e-16
 LARGEST_SQUARE = 1e28
 
 
-class Variational(nn.Module):
+class Variational(nn.Module, ABC):
     """Gaussian weights, mean `weight`, variance exp(`log_var`), under a log-uniform prior."""
 
     weight: Tensor
@@ -44,6 +45,17 @@ class Variational(nn.Module):
         """KL of all weights to the prior, in nats."""
         return log_uniform_kl(self.weight, self.log_var)
 
+    @abstractmethod
+    def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """What the layer computes with these weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return self.apply_weights(x, self.pruned(), self.bias)
+        square = x.square().clamp_max(LARGEST_SQUARE)
+        mean = self.apply_weights(x, self.weight, self.bias)
+        return local_draw(mean, self.apply_weights(square, self.variance(), None))
+
 
 def local_draw(mean: Tensor, variance: Tensor) -> Tensor:
     """Activations drawn instead of weights (Kingma et al. 2015): less noise in the gradient."""
@@ -66,14 +78,7 @@ class VariationalConv2d(Variational, nn.Conv2d):
         super().__init__(*args, **settings)
         self.start_()
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return self._convolve(x, self.pruned(), self.bias)
-        square = x.square().clamp_max(LARGEST_SQUARE)
-        mean = self._convolve(x, self.weight, self.bias)
-        return local_draw(mean, self._convolve(square, self.variance(), None))
-
-    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return self._conv_forward(x, weight, bias)  # type: ignore[no-any-return]
 
 
@@ -84,12 +89,8 @@ class VariationalLinear(Variational, nn.Linear):
         super().__init__(*args, **settings)
         self.start_()
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return F.linear(x, self.pruned(), self.bias)
-        square = x.square().clamp_max(LARGEST_SQUARE)
-        mean = F.linear(x, self.weight, self.bias)
-        return local_draw(mean, F.linear(square, self.variance()))
+    def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(x, weight, bias)
 
 
 def linear_for(conv: type[nn.Conv2d]) -> type[nn.Linear]:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ardor.data.images import Dataset, Images
-from ardor.data.sources import load
 
 IMBALANCE = 10  # times as many images in the largest class as in the smallest
 FEW = 10  # images of a class under which nothing can be said about it
@@ -25,17 +24,8 @@ class Summary:
     problems: list[str]
 
 
-def check(
-    source: str,
-    *,
-    size: int = 0,
-    channels: int = 0,
-    test: float = 0.2,
-    skip_broken: bool = False,
-    seed: int = 0,
-) -> Summary:
-    """A summary of what `load` gives for the same settings; raises where it does."""
-    data = load(source, size=size, channels=channels, test=test, skip_broken=skip_broken, seed=seed)
+def check(data: Dataset) -> Summary:
+    """What is in a data set, class by class, with warnings."""
     classes = _counts(data)
     problems = [*_class_problems(classes), *_image_problems(data)]
     return Summary(data.name, classes, data.shape, data.notes, problems)

@@ -1,0 +1,67 @@
+"""The program `ardor`: runs a command, and turns what goes wrong into one line and a hint."""
+
+import io
+import logging
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from ardor.cli import cli
+from ardor.errors import ArdorError, Interrupted, reason
+
+
+def main() -> NoReturn:
+    """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
+    signal.signal(signal.SIGTERM, _terminate)
+    _prepare_streams()
+    try:
+        cli.main(prog_name="ardor", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        path = context.command_path if context else "ardor"
+        _fail(" ".join(error.format_message().split()), f"see '{path} --help'", error.exit_code)
+    except ArdorError as error:
+        _fail(str(error), error.hint, error.code)
+    except Interrupted as error:
+        _fail(str(error), error.hint, 130)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted", Interrupted("").hint, 130)
+    except OSError as error:
+        what = f"use '{error.filename}'" if error.filename else "go on"
+        _fail(f"cannot {what}: {reason(error)}", "free some space, or use another place", 1)
+    except (MemoryError, RuntimeError) as error:
+        # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+            raise
+        _fail("not enough memory", "use a smaller --set search.batch or space.channels", 1)
+    sys.exit(0)
+
+
+def _prepare_streams() -> None:
+    """Warnings go to stderr in a line each; no name is one that a terminal cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    logging.getLogger("ardor").handlers = [handler]
+
+
+def _fail(message: str, hint: str, code: int) -> NoReturn:
+    """Ends with one line each, whatever a folder is called."""
+    for word, text in (("error", message), ("hint", hint)):
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        click.echo(f"{word}: {line}", err=True)
+    sys.exit(code)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()
