@@ -66,16 +66,17 @@ def search(
     Continues from the newest checkpoint in `run`, if there is one. Images that the search holds
     out teach the gates of a bi-level method, and rank the candidates of any.
     """
-    seen = 1 - config.held_out
-    parts = stratified(
-        images.labels,
-        [config.fraction * seen, config.fraction * config.held_out],
-        seed=runtime.seed,
-    )
-    loop = SearchLoop(space, method, [images[part] for part in parts], config, run, runtime)
+    loop = SearchLoop(space, method, halves(images, config, runtime.seed), config, run, runtime)
     with runtime.signals():
         loop.run()
     return loop.found()
+
+
+def halves(images: Images, config: SearchConfig, seed: int) -> tuple[Images, Images]:
+    """Images for weights, and images held out; of those the search may see."""
+    shares = [config.fraction * (1 - config.held_out), config.fraction * config.held_out]
+    train, held_out = stratified(images.labels, shares, seed=seed)
+    return images[train], images[held_out]
 
 
 class SearchLoop:
@@ -85,13 +86,13 @@ class SearchLoop:
         self,
         space: Space,
         method: Method,
-        halves: list[Images],
+        halves: tuple[Images, Images],
         config: SearchConfig,
         run: Path,
         runtime: Runtime,
     ) -> None:
         self.space, self.config, self.runtime = space, config, runtime
-        self.train, self.held_out = halves
+        self.halves = self.train, self.held_out = halves
         self.normalise = Normalise.of(self.train).to(runtime.device)
         self.net = runtime.place(space.build(conv=method.conv))
         self.method = method.to(runtime.device)
@@ -131,11 +132,6 @@ class SearchLoop:
                     *(self.batch(h, o, step) for h, o in zip(self.halves, orders, strict=True))
                 )
             self.finish_epoch()
-
-    @property
-    def halves(self) -> tuple[Images, Images]:
-        """Images for weights, images held out."""
-        return self.train, self.held_out
 
     @property
     def learning_gates(self) -> bool:

@@ -1,0 +1,96 @@
+"""The search loop: warm-up, whose images teach whom, which gates are kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from standins.toy import Toy
+
+from ardor import methods
+from ardor.config import SearchConfig
+from ardor.data import Images
+from ardor.runtime import Runtime
+from ardor.schedules import cosine, ramp
+from ardor.search import certainty, halves, search
+from ardor.steps import rate_at
+
+BASE = SearchConfig(epochs=6, batch=8, augment=(), warmup=0.5, rate=0.05, gate_rate=0.2)
+
+
+def lines(run: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def run(images: Images, folder: Path, name: str = "darts", **changes: object) -> object:
+    runtime = Runtime.start("cpu", 0)
+    method = methods.make(name, Toy(), {})
+    config = BASE.model_copy(update=changes)
+    return search(Toy(), method, images, config, run=folder, runtime=runtime)
+
+
+def test_gates_rest_while_weights_warm_up(bright: Images, tmp_path: Path) -> None:
+    run(bright, tmp_path)
+    seen = lines(tmp_path)
+    assert [line["warmup"] for line in seen] == [True] * 3 + [False] * 3
+    assert seen[0]["probabilities"] == seen[2]["probabilities"] != seen[3]["probabilities"]
+    assert "gates" not in seen[2]
+    assert "gates" in seen[3]
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_the_gates_kept_are_the_best_or_the_last(keep: str, bright: Images, tmp_path: Path) -> None:
+    found = run(bright, tmp_path, keep=keep)
+    learning = [line for line in lines(tmp_path) if not line["warmup"]]
+    best = max(learning, key=lambda line: line["held_out"]["accuracy"])
+    expected = best if keep == "best" else learning[-1]
+    assert found.probabilities == expected["probabilities"]
+
+
+@pytest.mark.parametrize(("held_out", "sizes"), [(0.5, (32, 32)), (0.25, (48, 16))])
+def test_weights_and_gates_learn_from_different_images(
+    held_out: float, sizes: tuple[int, int], bright: Images
+) -> None:
+    parts = halves(bright, BASE.model_copy(update={"held_out": held_out}), seed=0)
+    assert tuple(map(len, parts)) == sizes
+    train, kept = ({tuple(p.flatten().tolist()) for p in part.pixels} for part in parts)
+    assert not train & kept
+
+
+def test_a_fraction_of_the_images_can_do(bright: Images) -> None:
+    parts = halves(bright, BASE.model_copy(update={"fraction": 0.5}), seed=0)
+    assert [part.labels.bincount().tolist() for part in parts] == [[8, 8], [8, 8]]
+
+
+def test_a_search_without_epochs_draws_from_the_prior(bright: Images, tmp_path: Path) -> None:
+    found = run(bright, tmp_path, name="random", epochs=0, candidates=1)
+    assert len(found.candidates) == 1
+
+
+def test_candidates_are_ranked_and_not_repeated(bright: Images, tmp_path: Path) -> None:
+    found = run(bright, tmp_path, name="random", epochs=2, candidates=30)
+    architectures = [candidate.architecture for candidate in found.candidates]
+    assert len(set(architectures)) == len(architectures) <= 6
+    keys = [(-c.accuracy, c.nll) for c in found.candidates]
+    assert keys == sorted(keys)
+
+
+def test_rates_follow_their_schedules() -> None:
+    config = BASE.model_copy(update={"rate": 0.1, "rate_end": 0.02})
+    assert [rate_at(config, p) for p in (0.0, 0.5, 1.0)] == pytest.approx([0.1, 0.06, 0.02])
+    flat = config.model_copy(update={"schedule": "constant"})
+    assert rate_at(flat, 0.9) == pytest.approx(0.1)
+    assert cosine(0.25) == pytest.approx(0.853553, abs=1e-6)
+    assert [ramp(p, start=0.5) for p in (0.0, 0.5, 0.75, 1.0)] == [0.0, 0.0, 0.5, 1.0]
+
+
+def test_certainty_is_the_mean_of_the_largest() -> None:
+    assert certainty({"a": {"x": 0.9, "y": 0.1}, "b": {"x": 0.5, "y": 0.5}}) == pytest.approx(0.7)
+    assert certainty({}) == 0.0
+
+
+def test_the_learned_gates_do_better_than_even_ones(bright: Images, tmp_path: Path) -> None:
+    found = run(bright, tmp_path, epochs=10)
+    shares = found.probabilities["look"]
+    assert shares["signal"] > 0.5
+    assert torch.tensor(list(shares.values())).sum().item() == pytest.approx(1.0)
