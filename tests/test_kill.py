@@ -64,33 +64,30 @@ def bits(run: Path) -> dict[str, bytes]:
     return {name: (run / name).read_bytes() for name in COMPARED}
 
 
-def killed_after(process: subprocess.Popen[bytes], seconds: float, number: int) -> bool:
-    """Whether the signal came before the process had ended by itself."""
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(number)
-    process.communicate(timeout=300)
-    return process.returncode != 0
+def kill_after(process: subprocess.Popen[bytes], run: Path, epochs: int, seconds: float) -> None:
+    """Kills the process so many seconds after so many epochs were logged."""
+    log = run / "log.jsonl"
+    while not log.exists() or log.read_bytes().count(b"\n") < epochs:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    time.sleep(seconds)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_killed_at_random_moments_it_ends_the_same(images: Path, tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    started = time.perf_counter()
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
     finish(begin(images, whole))
-    length = time.perf_counter() - started
-    moments = random.Random(time.time_ns())  # other moments each time: all must do
-    broken, kills, resumed_mid_stage = tmp_path / "broken", 0, False
-    for _ in range(5):
-        wait = moments.uniform(0.3, 0.8) * length
-        killed = killed_after(begin(images, broken), wait, signal.SIGKILL)
-        kills += killed
-        resumed_mid_stage |= killed and any((broken / "checkpoint").glob("*"))
-        if not killed:
-            break
+    chance = random.Random(time.time_ns())  # other moments each time: all must do
+    early = begin(images, broken)
+    time.sleep(chance.uniform(0.5, 5.0))  # perhaps before there is a folder
+    early.kill()
+    early.communicate(timeout=60)
+    last = len((whole / "log.jsonl").read_text().splitlines()) - 5
+    for epochs in sorted(chance.sample(range(1, last), 3)):
+        kill_after(begin(images, broken), broken, epochs, chance.uniform(0.0, 0.15))
     finish(begin(images, broken))
-    assert kills >= 2
-    assert resumed_mid_stage
     assert bits(broken) == bits(whole)
 
 

@@ -14,7 +14,7 @@ LAYERS = [
     ["errors"],
     ["architecture", "schedules", "files", "settings", "events"],
     ["bayes", "config", "discover", "data"],
-    ["layers", "runtime"],
+    ["kernels", "layers", "runtime"],
     ["ops"],
     ["spaces"],
     ["methods"],

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ardor import kernels
 from ardor.bayes import log_noise_ratio, log_uniform_kl
 
 # VINNAS, second version; the first prints lambda >= 3, a slip (Molchanov et al. 2017: log alpha).
@@ -129,6 +130,64 @@ class DropPath(nn.Module):
         return x * (torch.rand(x.shape[0], 1, 1, 1, device=x.device) < keep) / keep
 
 
+class SeparableBlock(nn.Module):
+    """Depthwise, pointwise, normalised; rectified before (DARTS) or after (VINNAS)."""
+
+    def __init__(
+        self, depthwise: nn.Conv2d, pointwise: nn.Conv2d, norm: nn.BatchNorm2d, *, relu_last: bool
+    ) -> None:
+        super().__init__()
+        self.depthwise, self.pointwise, self.norm = depthwise, pointwise, norm
+        self.relu_last = relu_last
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x if self.relu_last else F.relu(x)
+        x = self.norm(self.pointwise(self.depthwise(x)))
+        return F.relu(x) if self.relu_last else x
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether its activations are drawn."""
+        return self.training and isinstance(self.depthwise, Variational)
+
+    def native(self) -> bool:
+        """Whether kernels.py computes the same: batch statistics, no scale of the norm's own."""
+        return self.norm.running_mean is None and not self.norm.affine
+
+    def weights(self) -> list[Tensor]:
+        """Depthwise and pointwise weights; with their variances where activations are drawn."""
+        convs = (self.depthwise, self.pointwise)
+        if self.uncertain:
+            means = [conv.weight for conv in convs]
+            return means + [conv.variance() for conv in convs if isinstance(conv, Variational)]
+        return [conv.pruned() if isinstance(conv, Variational) else conv.weight for conv in convs]
+
+    def shape(self, *, first: bool, last: bool) -> kernels.Shape:
+        """What kernels.py must know of it at its place in a chain."""
+        return kernels.Shape(
+            kernel=self.depthwise.kernel_size[0],
+            stride=self.depthwise.stride[0],
+            dilation=self.depthwise.dilation[0],
+            relu=not (first and self.relu_last),
+            relu_last=last and self.relu_last,
+            uncertain=self.uncertain,
+            eps=self.norm.eps,
+        )
+
+
+class Chain(nn.Sequential):
+    """Separable blocks, one after another."""
+
+    def blocks(self) -> list[SeparableBlock]:
+        """Its blocks."""
+        return [block for block in self if isinstance(block, SeparableBlock)]
+
+    def shapes(self) -> list[kernels.Shape]:
+        """What kernels.py must know of them."""
+        blocks = self.blocks()
+        return [block.shape(first=block is blocks[0], last=block is blocks[-1]) for block in blocks]
+
+
 class Mixed(nn.Module):
     """The candidates of one choice, added up under their gates."""
 
@@ -138,18 +197,53 @@ class Mixed(nn.Module):
         self.gate_of = {name: options.index(name) for name in candidates}
         self.drop_path = DropPath()
 
-    def forward(self, x: Tensor, gates: Tensor | None = None) -> Tensor | None:
-        """The sum, or None where every gate is shut; `gates` is (batch | 1, options)."""
-        outputs = []
+    def forward(
+        self, x: Tensor, gates: Tensor | None = None, seen: dict[str, Tensor] | None = None
+    ) -> Tensor | None:
+        """The sum, or None where every gate is shut; `gates` is (batch | 1, options).
+
+        `seen` remembers candidates without weights, which are the same on every edge from x.
+        """
+        chains: list[str] = []
+        others: list[str] = []
         for name, candidate in self.candidates.items():
-            gate = None if gates is None else gates[:, self.gate_of[name], None, None, None]
-            if is_shut(gate):
+            if gates is not None and is_shut(gates[:, self.gate_of[name]]):
                 continue
-            output = candidate(x)
-            if not isinstance(candidate, nn.Identity):
-                output = self.drop_path(output)
-            outputs.append(output if gate is None else gate * output)
+            fast = gates is not None and self._native(x, candidate)
+            (chains if fast else others).append(name)
+        outputs = [self._output(name, x, {} if seen is None else seen) for name in others]
+        if chains and gates is not None:
+            return self._fast(x, gates, chains, others, outputs)
+        if gates is not None:
+            outputs = [
+                gates[:, self.gate_of[name], None, None, None] * output
+                for name, output in zip(others, outputs, strict=True)
+            ]
         return sum(outputs[1:], outputs[0]) if outputs else None
+
+    def _native(self, x: Tensor, candidate: nn.Module) -> bool:
+        return (
+            isinstance(candidate, Chain)
+            and (self.drop_path.rate == 0 or not self.training)
+            and all(block.native() for block in candidate.blocks())
+            and kernels.ready(x, [candidate.shapes()])
+        )
+
+    def _fast(
+        self, x: Tensor, gates: Tensor, chains: list[str], others: list[str], outputs: list[Tensor]
+    ) -> Tensor:
+        candidates = [c for name in chains if isinstance(c := self.candidates[name], Chain)]
+        weights = [w for c in candidates for block in c.blocks() for w in block.weights()]
+        order = [self.gate_of[name] for name in (*chains, *others)]
+        return kernels.mixed(x, gates[:, order], [c.shapes() for c in candidates], weights, outputs)
+
+    def _output(self, name: str, x: Tensor, seen: dict[str, Tensor]) -> Tensor:
+        candidate = self.candidates[name]
+        weighted = any(True for _ in candidate.parameters())
+        output: Tensor = candidate(x) if weighted or name not in seen else seen[name]
+        if not weighted:
+            seen[name] = output
+        return output if isinstance(candidate, nn.Identity) else self.drop_path(output)
 
 
 def is_shut(gate: Tensor | None) -> bool:

@@ -11,7 +11,7 @@ from functools import partial
 
 from torch import nn
 
-from ardor.layers import FactorizedReduce
+from ardor.layers import Chain, FactorizedReduce, SeparableBlock
 
 ZERO = "none"
 
@@ -44,27 +44,17 @@ class Style:
 
 def separable(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
     """Depthwise and pointwise, twice; the stride in the first."""
-    return nn.Sequential(
-        *(
-            style.block(
-                channels, *depthwise_pointwise(channels, step, style.conv, size, dilation=1)
-            )
-            for step in (stride, 1)
-        )
-    )
+    return Chain(*(block(channels, step, style, size, dilation=1) for step in (stride, 1)))
 
 
 def dilated(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
     """Depthwise with gaps of one pixel, then pointwise."""
-    return style.block(
-        channels, *depthwise_pointwise(channels, stride, style.conv, size, dilation=2)
-    )
+    return Chain(block(channels, stride, style, size, dilation=2))
 
 
-def depthwise_pointwise(
-    channels: int, stride: int, conv: type[nn.Conv2d], size: int, *, dilation: int
-) -> tuple[nn.Module, nn.Module]:
-    depthwise = conv(
+def block(channels: int, stride: int, style: Style, size: int, *, dilation: int) -> SeparableBlock:
+    """One depthwise and one pointwise convolution, dressed."""
+    depthwise = style.conv(
         channels,
         channels,
         size,
@@ -74,7 +64,8 @@ def depthwise_pointwise(
         groups=channels,
         bias=False,
     )
-    return depthwise, conv(channels, channels, 1, bias=False)
+    pointwise = style.conv(channels, channels, 1, bias=False)
+    return SeparableBlock(depthwise, pointwise, style.norm(channels), relu_last=style.relu_last)
 
 
 def seven_by_one(channels: int, stride: int, style: Style) -> nn.Module:

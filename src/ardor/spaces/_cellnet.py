@@ -101,26 +101,30 @@ class Cell(nn.Module):
 
     def forward(self, before: Tensor, last: Tensor, gates: Gates | None) -> Tensor:
         states = [self.inputs[0](before), self.inputs[1](last)]
+        seen: list[dict[str, Tensor]] = [{} for _ in range(len(self.sources) + 2)]
         for node, sources in self.sources.items():
             edge_gates = self._gate(gates, f">{node}")
-            incoming = [self._edge(states, source, node, gates, edge_gates) for source in sources]
+            incoming = [
+                self._edge(f"{source}>{node}", states[source], seen[source], gates, edge_gates)
+                for source in sources
+            ]
             states.append(self._add(incoming, states[1]))
         return torch.cat(states[2:], 1)
 
     def _edge(
         self,
-        states: list[Tensor],
-        source: int,
-        node: int,
+        name: str,
+        x: Tensor,
+        seen: dict[str, Tensor],
         gates: Gates | None,
-        edges: Tensor | None,
+        edge_gates: Tensor | None,
     ) -> Tensor | None:
         """What the edge brings, or None where it is absent or shut."""
-        name = f"{source}>{node}"
-        gate = None if edges is None else edges[:, source, None, None, None]
+        source = int(name.split(">")[0])
+        gate = None if edge_gates is None else edge_gates[:, source, None, None, None]
         if name not in self.edges or is_shut(gate):
             return None
-        output: Tensor | None = self.edges[name](states[source], self._gate(gates, name))
+        output: Tensor | None = self.edges[name](x, self._gate(gates, name), seen)
         return output if output is None or gate is None else gate * output
 
     def part(self, edge: str, option: str) -> nn.Module | None:
