@@ -1,6 +1,5 @@
 """The machine: device, seeds, signals, memory, and tensors on disk. Nothing else names these."""
 
-import ctypes
 import hashlib
 import json
 import random
@@ -59,7 +58,6 @@ class Runtime:
         cls, device: str, seed: int, report: Callable[[Progress], None] = unwatched
     ) -> "Runtime":
         """Seeds everything random and finds the device."""
-        keep_memory()
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
@@ -97,15 +95,6 @@ class Runtime:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def keep_memory() -> None:
-    """Has glibc keep freed memory for the next step: a step frees gigabytes, and new pages cost."""
-    mmap_threshold, trim_threshold, most = -3, -1, 2**31 - 1
-    with suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.mallopt(mmap_threshold, 2**30)
-        library.mallopt(trim_threshold, most)
 
 
 def find_device(name: str) -> torch.device:
@@ -202,8 +191,6 @@ class Cost:
 def measured() -> Iterator[Cost]:
     """Wall time and peak memory of what runs inside."""
     cost, begin = Cost(), time.perf_counter()
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # what earlier stages kept is not this one's
     _reset_peak()
     yield cost
     cost.seconds = round(time.perf_counter() - begin, 3)
