@@ -14,7 +14,7 @@ LAYERS = [
     ["errors"],
     ["architecture", "schedules", "files", "settings", "events"],
     ["bayes", "config", "discover", "data"],
-    ["kernels", "layers", "runtime"],
+    ["native", "kernels", "layers", "runtime"],
     ["ops"],
     ["spaces"],
     ["methods"],

@@ -9,26 +9,15 @@ takes the plain way.
 """
 
 import ctypes
-import hashlib
-import logging
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ardor.files import write
+from ardor.native import library, processor
 
-LOG = logging.getLogger("ardor")
 LANES = 8  # channels that the native code takes at a time
 KERNELS = (3, 5, 7)
 
@@ -71,49 +60,6 @@ class _Backward(ctypes.Structure):
     ]
 
 
-@cache
-def library() -> ctypes.CDLL | None:
-    """The native code, compiled when first asked for and kept; None where it cannot be."""
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-    if os.environ.get("ARDOR_NATIVE") == "0" or compiler is None:
-        return None
-    folder = resources.files("ardor") / "native"
-    text = "".join((folder / name).read_text() for name in ("blocks.h", "blocks.c"))
-    key = hashlib.sha256(f"{text}{compiler}{platform.machine()}{_processor()}".encode()).hexdigest()
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ardor"
-    path = home / f"blocks-{key[:16]}.so"
-    try:
-        if not path.exists():
-            with resources.as_file(folder) as source:
-                write(path, _compiled(compiler, source / "blocks.c"))
-        return ctypes.CDLL(str(path))
-    except Exception as error:  # a fast path must never be the reason that nothing runs
-        LOG.info("no native kernels, the plain ones are used: %s", error)
-        return None
-
-
-@cache
-def _processor() -> str:
-    """What -march=native stands for here."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line for line in lines if line.startswith("flags")), "")
-
-
-def _compiled(compiler: str, source: Path) -> bytes:
-    """The shared library, as bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "blocks.so"
-        command = [compiler, "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
-        command += ["-fopenmp", "-shared", "-fPIC"]
-        subprocess.run(
-            [*command, str(source), "-lm", "-o", str(made)], check=True, capture_output=True
-        )
-        return made.read_bytes()
-
-
 def ready(x: Tensor, shapes: Sequence[Sequence[Shape]]) -> bool:
     """Whether the native code can take these blocks on this input."""
     return (
@@ -151,7 +97,7 @@ def _call(name: str, like: Tensor, *arguments: Any) -> None:
 
 def _wide(like: Tensor) -> bool:
     """Whether sixteen channels at a time pay: only where registers hold as many."""
-    return like.shape[1] % 16 == 0 and "avx512f" in _processor()
+    return like.shape[1] % 16 == 0 and "avx512f" in processor()
 
 
 def _empty(batch: int, channels: int, height: int, width: int, like: Tensor) -> Tensor:
