@@ -8,11 +8,12 @@ import torch
 from standins.toy import Toy
 
 from ardor import methods
+from ardor.architecture import certainty
 from ardor.config import SearchConfig
 from ardor.data import Images
 from ardor.runtime import Runtime
 from ardor.schedules import cosine, ramp
-from ardor.search import certainty, halves, search
+from ardor.search import halves, search
 from ardor.steps import rate_at
 
 BASE = SearchConfig(epochs=6, batch=8, augment=(), warmup=0.5, rate=0.05, gate_rate=0.2)

@@ -85,5 +85,11 @@ def not_one(reason: str) -> ArdorError:
     )
 
 
+def certainty(probabilities: Mapping[str, Mapping[str, float]]) -> float:
+    """The mean over choices of the largest probability; 0 where there is none."""
+    largest = [max(options.values()) for options in probabilities.values() if options]
+    return sum(largest) / len(largest) if largest else 0.0
+
+
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # Libraries are imported inside the commands: 'ardor --help' must not wait for torch.
 
 Command = Callable[..., None]
-STAGES = ("search", "train", "prune", "export", "evaluate", "report")
 FOLDER = click.Path(path_type=Path)
 
 
@@ -102,6 +101,8 @@ def run(as_json: bool, quiet: bool, **options: Any) -> None:
     DATA is a folder with a folder of images for each class, a folder with MNIST's or CIFAR-10's
     files, an .npz file, or a known name such as 'digits'.
     """
+    from ardor.run import STAGES
+
     _work(_create(options, STAGES), as_json, quiet)
 
 

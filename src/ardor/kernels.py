@@ -234,40 +234,36 @@ class _Mixed(torch.autograd.Function):
         x = x.contiguous(memory_format=torch.channels_last)
         others = [t.contiguous(memory_format=torch.channels_last) for t in tensors[:count]]
         weights = iter(tensors[count:])
-        made = []
+        made: list[list[_Made]] = []
         for chain in chains:
             before: _Made | Tensor = x
+            made.append([])
             for shape in chain:
                 before = _Made.of(shape, before, [next(weights) for _ in range(shape.weights)])
-                made.append(before)
-        lengths = [len(chain) for chain in chains]
-        ends = [made[sum(lengths[: i + 1]) - 1] for i in range(len(lengths))]
-        terms = _Terms(ends, others)
+                made[-1].append(before)
+        terms = _Terms([blocks[-1] for blocks in made], others)
         spread = gates.expand(x.shape[0], -1).t().to(x.dtype).contiguous()  # (terms, images)
         out = torch.empty_like(terms.values[0])
         _call("combine", x, *terms.sizes, *terms.arrays, _pointer(spread), _pointer(out))
-        ctx.kept = (x, gates.shape[0], spread, made, lengths, terms, count)
+        ctx.kept = (x, gates.shape[0], spread, made, terms)
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g: Tensor) -> Any:
-        x, rows, gates, made, lengths, terms, count = ctx.kept
+        x, rows, gates, made, terms = ctx.kept
         g = g.contiguous(memory_format=torch.channels_last)
-        channels = g.shape[1]
-        sums = torch.empty(len(gates), g.shape[0], 2, channels, dtype=torch.double)
+        sums = torch.empty(len(gates), g.shape[0], 2, g.shape[1], dtype=torch.double)
         _call("combine_sums", g, *terms.sizes, *terms.arrays, _pointer(g), _pointer(sums))
         dgates = _gate_gradients(terms, sums).to(g.dtype)
         dx = torch.zeros_like(x)
         dweights: list[Tensor] = []
-        first = 0
-        for number, length in enumerate(lengths):
-            chain, first = made[first : first + length], first + length
-            batch_sums = (gates[number].double()[:, None, None] * sums[number]).sum(0)
-            dweights += _chain_backward(chain, g, gates[number], batch_sums, dx)
-        others = [gates[k][:, None, None, None] * g for k in range(len(lengths), len(gates))]
+        for blocks, gate, each in zip(made, gates, sums, strict=False):  # the others come after
+            batch_sums = (gate.double()[:, None, None] * each).sum(0)
+            dweights += _chain_backward(blocks, g, gate, batch_sums, dx)
+        others = [gate[:, None, None, None] * g for gate in gates[len(made) :]]
         dgates = dgates if rows > 1 else dgates.sum(0, keepdim=True)
-        return dx, dgates, None, None, *others[:count], *dweights
+        return dx, dgates, None, None, *others, *dweights
 
 
 def _gate_gradients(terms: _Terms, sums: Tensor) -> Tensor:
@@ -286,14 +282,9 @@ def _chain_backward(
 ) -> list[Tensor]:
     """Gradients of the weights of a chain, from its last block to its first; adds to dx."""
     found: list[Tensor] = []
-    upstream, weighting = g, gate
-    for number in reversed(range(len(chain))):
-        block = chain[number]
-        target = dx if number == 0 else torch.empty_like(block.x)
-        last = number == len(chain) - 1
-        sums, dweights = block.backward(
-            upstream, weighting if last else None, sums, target, last=last
-        )
-        found = [*dweights, *found]
-        upstream = target
+    for block in reversed(chain):
+        target = dx if block is chain[0] else torch.empty_like(block.x)
+        last = block is chain[-1]
+        sums, dweights = block.backward(g, gate if last else None, sums, target, last=last)
+        found, g = [*dweights, *found], target
     return found

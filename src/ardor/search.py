@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, certainty
 from ardor.bayes import Gates
 from ardor.config import SearchConfig
 from ardor.data import Images, Normalise, augment, stratified
@@ -243,9 +243,3 @@ def named(method: Method) -> dict[str, dict[str, float]]:
         name: dict(zip(options[name], mean_score(gate), strict=True))
         for name, gate in method.probabilities().items()
     }
-
-
-def certainty(probabilities: Mapping[str, Mapping[str, float]]) -> float:
-    """The mean over choices of the largest probability; 0 where there is none."""
-    largest = [max(options.values()) for options in probabilities.values()]
-    return sum(largest) / len(largest) if largest else 0.0

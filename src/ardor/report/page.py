@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, certainty
 from ardor.report import sure
 from ardor.report.curves import charts
 from ardor.report.drawing import picture
@@ -131,8 +131,8 @@ def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
     sentences = []
-    mean = sure.certainty(found.probabilities)
-    if mean is not None:
+    mean = certainty(found.probabilities)
+    if mean:
         many = len(found.probabilities)
         sentences.append(
             f"The posterior puts {percent(mean)} on its favourite, on average over {many} choices."

@@ -59,12 +59,6 @@ def strips(architecture: Architecture, probabilities: Probabilities) -> Iterator
             yield Strip(choice, words, picture)
 
 
-def certainty(probabilities: Probabilities) -> float | None:
-    """The mean over choices of the largest probability."""
-    largest = [max(options.values()) for options in probabilities.values() if options]
-    return sum(largest) / len(largest) if largest else None
-
-
 def _sorted(probabilities: Probabilities) -> list[str]:
     def key(choice: str) -> tuple[object, ...]:
         place, source, target = parse(choice) or (choice, "", "-1")
