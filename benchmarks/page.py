@@ -1,6 +1,7 @@
-"""Writes docs/results/README.md, and the README's table, from the JSON files beside it.
+"""Writes docs/results/README.md, and the README's tables, from the JSON files beside it.
 
 .venv/bin/python benchmarks/page.py digits=runs/bench/digits/results.json   takes a result in
+.venv/bin/python benchmarks/page.py speed=runs/bench/speed/results.json     likewise
 .venv/bin/python benchmarks/page.py                                         writes the pages anew
 """
 
@@ -26,32 +27,124 @@ def row(cells: dict[str, Any]) -> str:
     )
 
 
+# What each ratio is, and what it was meant to be.
+RATIOS = {
+    "darts step": ("a step of `darts`: times faster than the plain one", "at least 8"),
+    "vinnas step": ("a step of `vinnas`: times faster than the plain one", "at least 3"),
+    "ranking": ("ranking a candidate: times more images a second than the plain one", "at least 8"),
+    "local reparametrisation": ("a step of `vinnas`: times that with plain weights", "at most 1.5"),
+    "data preparation": ("preparing the images: share of a step of `darts`", "below 0.03"),
+}
+MEMORY = ("peak memory of a step of `darts`: share of the plain one's", "at most 0.6")
+
+SPEED = """CPU time over all threads, the best of {rounds} rounds in which all are timed in turn,
+after a warm-up; the spread is the least and the largest ratio of one round. The plain one is
+`src/ardor/benches/plain_darts.py`: DARTS's supernet in eager, contiguous layers, one candidate
+after another; a test holds it equal to Ardor's to 1e-9. All have {cells} cells of {channels}
+channels with DARTS's {candidates} operations on {batch} images of {pixels}x{pixels}; a step is one
+of the weights."""
+
+COSTS = """Peak memory is that of a process of its own, beyond what it had before net and batch
+were made. The processor's peak is {peak:.0f} GFLOP/s: a product of matrices on {threads} threads.
+Shares of it are by the clock on the wall, and count the multiply-adds of convolutions and
+classifier alone: a backward pass as two forward ones, variational weights twice, in our ranking
+only the chosen candidates."""
+
+
 def table(result: dict[str, Any]) -> str:
     """A bench as a Markdown table."""
-    head = [
-        "| method | seeds | test accuracy | parameters not zero | parameters | search to report |",
-        "|---|---|---|---|---|---|",
+    if result["bench"] == "speed":
+        return ratios(result)
+    columns = ("method", "seeds", "test accuracy", "parameters not zero", "parameters")
+    return head(*columns, "search to report") + "\n".join(map(row, result["table"])) + "\n"
+
+
+def head(*columns: str) -> str:
+    """The first two lines of a table."""
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
+
+
+def ratios(result: dict[str, Any]) -> str:
+    """Every ratio of speed, beside what it was meant to be."""
+    rows = {cells["name"]: cells for cells in result["table"]}
+    lines = [
+        f"| {words} | {rows[name]['ratio']:.3g} "
+        f"| {rows[name]['ratio_low']:.3g} to {rows[name]['ratio_high']:.3g} | {meant} |"
+        for name, (words, meant) in RATIOS.items()
     ]
-    return "\n".join([*head, *map(row, result["table"])]) + "\n"
+    words, meant = MEMORY
+    lines.insert(3, f"| {words} | {rows['darts step']['memory_ratio']:.3g} | | {meant} |")
+    return head("measured", "ratio", "spread", "meant") + "\n".join(lines) + "\n"
+
+
+def costs(result: dict[str, Any]) -> str:
+    """What each contender takes."""
+    lines = [
+        f"| {name} | {cost['cpu_seconds']:.3g} | {cost['images_per_second']:,.0f} "
+        f"| {cost['memory_mb']:,.0f} | {cost['of_peak']:.1%} |"
+        for name, cost in result["costs"].items()
+    ]
+    columns = ("", "CPU seconds", "images a second", "peak memory, MB", "of the processor's peak")
+    return head(*columns) + "\n".join(lines) + "\n"
+
+
+def growth(result: dict[str, Any]) -> str:
+    """Time and memory against every size, each also for a billion multiply-adds."""
+    lines = [
+        f"| {row['step']} | {row['along']} {row['size']} | {row['multiply_adds'] / 1e9:.3g} "
+        f"| {row['cpu_seconds']:.3g} | {row['memory_mb']:,.0f} "
+        f"| {1e9 * row['cpu_seconds'] / row['multiply_adds']:.3g} |"
+        for row in result["growth"]
+    ]
+    columns = ("", "size", "10^9 multiply-adds", "CPU seconds", "peak memory, MB")
+    return head(*columns, "CPU seconds for 10^9") + "\n".join(lines) + "\n"
+
+
+def straight(result: dict[str, Any]) -> str:
+    """The lines through the times against the batch, in words."""
+    return "\n".join(
+        f"- {line['step']}: {line['level']:.3g} s + {1000 * line['slope']:.3g} ms for each image; "
+        f"no measured time is further than {line['largest_deviation']:.1%} from that line."
+        for line in result["lines"]
+    )
+
+
+def speed(result: dict[str, Any]) -> str:
+    """The section on speed."""
+    parts = [
+        SPEED.format(rounds=len(result["runs"]), **result["size"]),
+        ratios(result),
+        COSTS.format(peak=result["peak_gflops"], threads=result["threads"]),
+        costs(result),
+        "How the cost of a step grows with one size, all others as above:",
+        growth(result),
+        "The straight lines that are nearest to the times against the batch:",
+        straight(result),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def grid(result: dict[str, Any]) -> str:
+    """The section on methods and seeds."""
+    return "Mean ± standard deviation over seeds.\n\n" + table(result)
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
     """All benches, with what made them."""
-    parts = [
-        "# Results",
-        "",
-        "Mean ± standard deviation over seeds. Written by `benchmarks/page.py`.",
-    ]
+    parts = ["# Results", "", "Written by `benchmarks/page.py`."]
     for name, result in results.items():
         versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
         made = f"`{result['command']}`; {versions}; the whole of it: [{name}.json]({name}.json)"
-        parts += ["", f"## {name}", "", table(result), made]
+        section = speed(result) if result["bench"] == "speed" else grid(result)
+        parts += ["", f"## {name}", "", section, made]
     return "\n".join(parts) + "\n"
 
 
 def readme(text: str, results: dict[str, dict[str, Any]]) -> str:
-    """The README with the tables between its marks made anew."""
-    return MARKED.sub(lambda m: m[1] + table(results[m[2]]) + m[3], text)
+    """The README with the tables between its marks made anew, those that have a result."""
+    return MARKED.sub(
+        lambda m: m[1] + table(results[m[2]]) + m[3] if m[2] in results else m[0], text
+    )
 
 
 def load() -> dict[str, dict[str, Any]]:

@@ -226,6 +226,8 @@ SETTINGS = [
     ("--method darts --set method.order=3", "method.order = 3 must be 1 or 2", ""),
     ("--set device=tpu", "device = 'tpu' must be 'auto', 'cpu', 'cuda' or 'mps'", ""),
     ("--device tpu", "device = 'tpu' must be 'auto', 'cpu', 'cuda' or 'mps'", ""),
+    ("--time soon", "search.time = 'soon' must be a time such as 20m", "ardor list settings"),
+    ("--set search.accumulate=0", "search.accumulate = 0 must be greater than or equal to 1", ""),
     ("--set novalue", "'novalue' must be NAME=VALUE", "for example"),
     ("--set =3", "'=3' must be NAME=VALUE", "for example"),
     ("--set search=3", "search = 3 must be settings by name", "search.NAME=VALUE"),
@@ -296,6 +298,7 @@ def test_nothing_at_all_is_answered_with_help() -> None:
 
 def test_an_unknown_bench_is_refused() -> None:
     refused("bench", "digit", error="unknown bench 'digit'", hint="did you mean 'digits'?")
+    refused("bench", "speed", "--data", "x", error="--data x is not for the bench 'speed'")
     Path("file").write_text("mine")
     refused("bench", "digits", "--folder", "file", error="cannot write 'file/digits")
     assert Path("file").read_text() == "mine"
@@ -759,7 +762,7 @@ def test_short_memory_is_told(
         raise failure
 
     monkeypatch.setattr("ardor.stages.search_space", search)
-    refused("search", data, *TINY, error="not enough memory", hint="search.batch")
+    refused("search", data, *TINY, error="not enough memory", hint="search.accumulate")
 
 
 def test_a_search_that_diverges_is_told(data: Path) -> None:

@@ -108,12 +108,13 @@ def test_other_methods_and_larger_networks(method: str, photos: Path, tmp_path: 
         assert accuracies == sorted(accuracies, reverse=True)
 
 
-@pytest.mark.parametrize("what", ["methods", "spaces", "data", "presets", "settings"])
+@pytest.mark.parametrize("what", ["methods", "spaces", "data", "presets", "settings", "benches"])
 def test_lists(what: str) -> None:
     listed = json.loads(ardor("list", what, "--json").stdout)
     assert listed
     assert all(isinstance(line, str) for line in listed.values())
-    known = {"methods": "vinnas", "spaces": "cells", "data": "digits", "presets": "digits"}
+    known = {"methods": "vinnas", "spaces": "cells", "benches": "speed"}
+    known |= {"data": "digits", "presets": "digits"}
     assert known.get(what, "search.epochs") in listed
 
 

@@ -1,8 +1,9 @@
-"""The native blocks against the plain layers they stand for."""
+"""The native code against the plain layers it stands for."""
 
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ardor import kernels
-from ardor.kernels import Shape, mixed, ready
-from ardor.layers import Chain, Mixed, SeparableBlock, VariationalConv2d
+from ardor import blocks, kernels
+from ardor.blocks import Chain, Mixed, SeparableBlock
+from ardor.kernels import Shape, Term, ready, state
+from ardor.layers import VariationalConv2d
 from ardor.ops import OPS, Style
 
 native = pytest.mark.skipif(kernels.library() is None, reason="no compiler here")
@@ -27,44 +29,68 @@ CASES = {
 each_case = pytest.mark.parametrize("size", CASES.values(), ids=CASES)
 
 
-def shapes(stride: int, relu_last: bool, uncertain: bool = False) -> list[list[Shape]]:
+def shapes(
+    stride: int, relu_last: bool, uncertain: bool = False, affine: bool = False
+) -> list[tuple[Shape, ...]]:
     """Every kind of chain that the operations have."""
 
     def one(kernel: int, step: int, dilation: int, relu: bool, last: bool) -> Shape:
-        return Shape(kernel, step, dilation, relu, last, uncertain, 1e-5)
+        return Shape(
+            kernel,
+            step,
+            dilation,
+            relu=relu,
+            relu_last=last,
+            uncertain=uncertain,
+            affine=affine,
+        )
 
     first = not relu_last
-    twice = [[one(k, stride, 1, first, False), one(k, 1, 1, True, relu_last)] for k in (3, 5, 7)]
-    return [*twice, *([one(k, stride, 2, first, relu_last)] for k in (3, 5))]
+    twice = [(one(k, stride, 1, first, False), one(k, 1, 1, True, relu_last)) for k in (3, 5, 7)]
+    once = [(one(k, stride, 2, first, relu_last),) for k in (3, 5)]
+    pools = [
+        (Shape(3, stride, kind=kind, relu_last=relu_last, affine=affine),)
+        for kind in ("average", "maximum")
+    ]
+    return [*twice, *once, *pools]
 
 
-def weights_of(chains: list[list[Shape]], channels: int, dtype: torch.dtype) -> list[Tensor]:
+def weights_of(terms: list[Term], channels: int, dtype: torch.dtype) -> list[Tensor]:
     found = []
-    for shape in (shape for chain in chains for shape in chain):
-        sizes = [(channels, 1, shape.kernel, shape.kernel), (channels, channels, 1, 1)]
-        found += [torch.randn(size, dtype=dtype).requires_grad_() for size in sizes]
-        if shape.uncertain:
-            found += [(torch.rand(size, dtype=dtype) + 0.1).requires_grad_() for size in sizes]
+    for shape in (shape for term in terms for shape in term.chain):
+        sizes = {
+            "depthwise": (channels, 1, shape.kernel, shape.kernel),
+            "pointwise": (channels, channels, 1, 1),
+        }
+        for slot in shape.slots():
+            size = sizes.get(slot.removesuffix("_log_var"), (channels,))
+            found.append(torch.randn(size, dtype=dtype).requires_grad_())
     return found
 
 
-def plain(
-    x: Tensor, gates: Tensor, chains: list[list[Shape]], weights: list[Tensor], others: list[Tensor]
-) -> Tensor:
+def plain(sources: list[Tensor], terms: list[Term], gates: Tensor, weights: list[Tensor]) -> Tensor:
     """What torch makes of the same blocks, layer by layer."""
     left = iter(weights)
     outputs = []
-    for chain in chains:
-        h = x
-        for s in chain:
+    for term in terms:
+        h = sources[term.source]
+        for s in term.chain:
+            w = {slot: next(left) for slot in s.slots()}
             h = F.relu(h) if s.relu else h
             padding = s.dilation * (s.kernel // 2)
-            h = F.conv2d(h, next(left), None, s.stride, padding, s.dilation, groups=h.shape[1])
-            h = F.batch_norm(F.conv2d(h, next(left)), None, None, training=True, eps=s.eps)
+            if s.kind == "separable":
+                depthwise, groups = w["depthwise"], h.shape[1]
+                h = F.conv2d(h, depthwise, None, s.stride, padding, s.dilation, groups)
+                h = F.conv2d(h, w["pointwise"])
+            elif s.kind == "average":
+                h = F.avg_pool2d(h, 3, s.stride, 1, count_include_pad=False)
+            else:
+                h = F.max_pool2d(h, 3, s.stride, 1)
+            gamma, beta = w.get("gamma"), w.get("beta")
+            h = F.batch_norm(h, None, None, gamma, beta, training=True, eps=s.eps)
             h = F.relu(h) if s.relu_last else h
         outputs.append(h)
-    terms = [*outputs, *others]
-    return sum(gates[:, k, None, None, None] * term for k, term in enumerate(terms))
+    return sum(gates[:, k, None, None, None] * output for k, output in enumerate(outputs))
 
 
 @native
@@ -72,23 +98,25 @@ def plain(
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("relu_last", [False, True])
 @pytest.mark.parametrize("per_image", [False, True])
+@pytest.mark.parametrize("affine", [False, True])
 def test_outputs_and_gradients_are_the_plain_ones(
-    size: tuple[int, int, int, int], stride: int, relu_last: bool, per_image: bool
+    size: tuple[int, int, int, int], stride: int, relu_last: bool, per_image: bool, affine: bool
 ) -> None:
     batch, channels, height, width = size
-    if (batch * -(-height // stride) * -(-width // stride)) == 1:
-        pytest.skip("nothing to take statistics of")
-    chains = shapes(stride, relu_last)
-    weights = weights_of(chains, channels, torch.float32)
-    x = torch.randn(size).to(memory_format=torch.channels_last).requires_grad_()
     half = (batch, channels, -(-height // stride), -(-width // stride))
-    others = [torch.randn(half).requires_grad_() for _ in range(2)]
-    gates = torch.randn(batch if per_image else 1, len(chains) + 2).requires_grad_()
-    assert ready(x, chains)
-    ours, theirs = (f(x, gates, chains, weights, others) for f in (mixed, plain))
+    if batch * half[2] * half[3] == 1:
+        pytest.skip("nothing to take statistics of")
+    chains = shapes(stride, relu_last, affine=affine)
+    terms = [*(Term(0, chain) for chain in chains), *([Term(0)] if stride == 1 else [])]
+    terms += [*(Term(1, chain) for chain in chains[::2]), Term(2)]
+    sources = [torch.randn(s).requires_grad_() for s in (size, size, half)]
+    weights = weights_of(terms, channels, torch.float32)
+    gates = torch.randn(batch if per_image else 1, len(terms)).requires_grad_()
+    ours, _ = state(sources, terms, gates, weights)
+    theirs = plain(sources, terms, gates, weights)
     assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4 * theirs.abs().max().item())
     upstream = torch.randn_like(theirs)
-    inputs = [x, gates, *others, *weights]
+    inputs = [gates, *sources, *weights]
     for mine, other in zip(
         torch.autograd.grad(ours, inputs, upstream),
         torch.autograd.grad(theirs, inputs, upstream),
@@ -104,86 +132,126 @@ def test_outputs_and_gradients_are_the_plain_ones(
 def test_gradients_in_float64_are_those_of_differences(
     stride: int, relu_last: bool, uncertain: bool
 ) -> None:
-    chains = shapes(stride, relu_last, uncertain)[::3]
-    weights = weights_of(chains, 8, torch.float64)
+    terms = [Term(0, chain) for chain in shapes(stride, relu_last, uncertain, affine=True)]
+    weights = weights_of(terms, 8, torch.float64)
     x = torch.randn(2, 8, 4, 5, dtype=torch.float64).requires_grad_()
-    gates = torch.randn(2, len(chains), dtype=torch.float64).requires_grad_()
+    gates = torch.randn(2, len(terms), dtype=torch.float64).requires_grad_()
 
     def function(x: Tensor, gates: Tensor, *weights: Tensor) -> Tensor:
         torch.manual_seed(1)  # the same noise each time
-        return mixed(x, gates, chains, weights, [])
+        return state([x], terms, gates, weights)[0]
 
     assert torch.autograd.gradcheck(
         function, (x, gates, *weights), atol=1e-4, rtol=1e-3, fast_mode=True
     )
 
 
-def block(conv: type[nn.Conv2d], relu_last: bool) -> SeparableBlock:
-    style = Style(conv, relu_last=relu_last)
-    chain = OPS["dil_conv_3x3"](16, 1, style)
+@native
+def test_of_equal_pixels_the_first_has_the_maximum_as_in_torch() -> None:
+    terms = [Term(0, (Shape(3, 1, kind="maximum"),))]
+    x = torch.randint(0, 2, (2, 8, 6, 6)).float().requires_grad_()
+    gates, upstream = torch.ones(1, 1), torch.randn(2, 8, 6, 6)
+    ours, theirs = state([x], terms, gates, [])[0], plain([x], terms, gates, [])
+    mine, other = (torch.autograd.grad(y, x, upstream)[0] for y in (ours, theirs))
+    assert torch.allclose(mine, other, atol=1e-4)
+
+
+@native
+def test_a_graph_can_be_gone_back_through_twice_and_is_freed() -> None:
+    terms = [Term(0, chain) for chain in shapes(1, relu_last=False)]
+    weights = weights_of(terms, 8, torch.float32)
+    x = torch.randn(2, 8, 5, 5).requires_grad_()
+    gates = torch.ones(1, len(terms)).requires_grad_()
+    out, _ = state([x], terms, gates, weights)
+    whole = torch.autograd.grad(out.sum(), [x, gates, *weights], retain_graph=True)
+    again = torch.autograd.grad(out.sum(), [x, gates], retain_graph=True)
+    assert all(torch.equal(a, b) for a, b in zip(whole, again, strict=False))
+    node = weakref.ref(out)
+    del out
+    assert node() is None  # no graph that holds its own output
+
+
+@native
+def test_threads_do_not_change_a_bit() -> None:
+    terms = [Term(0, chain) for chain in shapes(1, relu_last=False, uncertain=True)]
+    weights, x = weights_of(terms, 16, torch.float32), torch.randn(37, 16, 9, 9)
+    gates = torch.randn(37, len(terms)).requires_grad_()
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        torch.manual_seed(0)
+        out, _ = state([x], terms, gates, weights)
+        found.append([out, *torch.autograd.grad(out.square().sum(), [gates, *weights])])
+    torch.set_num_threads(before)
+    assert all(
+        torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)
+    )
+
+
+def drawn(times: int, size: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
+    """What one uncertain block gives before normalisation, drawn natively and by plain layers."""
+    chain = OPS["dil_conv_3x3"](size[1], 1, Style(VariationalConv2d))
     assert isinstance(chain, Chain)
-    return chain.blocks()[0]
+    (made,) = chain.blocks()
+    assert isinstance(made, SeparableBlock)
+    for conv in (made.depthwise, made.pointwise):
+        nn.init.normal_(conv.weight)
+        nn.init.constant_(conv.log_var, -1.0)
+    x = torch.randn(size)
+    terms, gates = [Term(0, chain.shapes())], torch.ones(1, 1)
+
+    def raw() -> Tensor:
+        out, statistics = state([x], terms, gates, made.weights())
+        mean, spread = (row[:, None, None] for row in statistics[0])
+        return out / spread + mean
+
+    with torch.no_grad():
+        ours = torch.stack([raw() for _ in range(times)])
+        theirs = torch.stack([made.pointwise(made.depthwise(F.relu(x))) for _ in range(times)])
+    return ours, theirs
 
 
 @native
 def test_drawn_activations_have_the_moments_of_the_plain_layer() -> None:
-    made = block(VariationalConv2d, relu_last=False)
-    for conv in (made.depthwise, made.pointwise):
-        nn.init.normal_(conv.weight)
-        nn.init.constant_(conv.log_var, -1.0)
-    x = torch.randn(2, 16, 6, 6).to(memory_format=torch.channels_last)
-    shape = made.shape(first=True, last=True)
-    with torch.no_grad():
-        ours = torch.stack([kernels._Made.of(shape, x, made.weights()).z for _ in range(3000)])
-        theirs = torch.stack([made.pointwise(made.depthwise(F.relu(x))) for _ in range(3000)])
+    ours, theirs = drawn(3000, (2, 16, 6, 6))
     error = theirs.std(0).max().item() * (2 / 3000) ** 0.5
     assert (ours.mean(0) - theirs.mean(0)).abs().max().item() < 6 * error
     ratio = ours.std(0) / theirs.std(0)
     assert ratio.min().item() > 0.88
     assert ratio.max().item() < 1.13
-    apart = torch.corrcoef(torch.stack([ours[:, 0, 0, 0, 0], ours[:, 0, 0, 3, 3]]))[0, 1]
-    assert abs(apart.item()) < 0.1  # each activation has noise of its own
+
+
+@native
+def test_each_activation_has_noise_of_its_own() -> None:
+    ours, _ = drawn(2000, (3, 8, 4, 4))
+    flat = ours.flatten(1)[:, ::7]
+    apart = torch.corrcoef(flat.t())
+    apart.fill_diagonal_(0)
+    assert apart.abs().max().item() < 6 / 2000**0.5
+    assert (flat - flat.mean(0)).div(flat.std(0)).pow(4).mean().item() < 3.6  # light tails
 
 
 @native
 def test_noise_follows_from_the_seed_and_is_fresh_each_time() -> None:
-    chains = shapes(1, relu_last=False, uncertain=True)
-    weights, x = weights_of(chains, 8, torch.float32), torch.randn(2, 8, 5, 5)
-    gates = torch.ones(1, len(chains))
+    terms = [Term(0, chain) for chain in shapes(1, relu_last=False, uncertain=True)]
+    weights, x = weights_of(terms, 8, torch.float32), torch.randn(2, 8, 5, 5)
+    gates = torch.ones(1, len(terms))
     torch.manual_seed(3)
-    first, second = mixed(x, gates, chains, weights, []), mixed(x, gates, chains, weights, [])
+    first, second = (state([x], terms, gates, weights)[0] for _ in range(2))
     torch.manual_seed(3)
-    assert torch.equal(mixed(x, gates, chains, weights, []), first)
+    assert torch.equal(state([x], terms, gates, weights)[0], first)
     assert not torch.allclose(first, second)
 
 
-@native
-@pytest.mark.parametrize("relu_last", [False, True])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_a_mixed_operation_takes_the_native_way_and_gives_the_same(
-    relu_last: bool, stride: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    style = Style(relu_last=relu_last)
-    operations = {name: build(8, stride, style) for name, build in OPS.items()}
-    edge, x = Mixed((*OPS, "none"), operations), torch.randn(4, 8, 9, 9)
-    gates = torch.rand(1, len(OPS) + 1).requires_grad_()
-    calls = []
-    whole = kernels.mixed
-    monkeypatch.setattr(kernels, "mixed", lambda *a: calls.append(1) or whole(*a))
-    ours = edge(x, gates)
-    assert calls
-    monkeypatch.setattr(kernels, "ready", lambda *_: False)
-    theirs = edge(x, gates)
-    assert torch.allclose(ours, theirs, atol=1e-4)
-
-
 def test_what_native_code_cannot_do_goes_the_plain_way() -> None:
-    chains = shapes(1, relu_last=False)
-    assert not ready(torch.empty(0, 8, 4, 4), chains)
-    assert not ready(torch.randn(2, 6, 4, 4), chains)
-    assert not ready(torch.randn(2, 8, 4, 4).half(), chains)
+    (chain, *_) = shapes(1, relu_last=False)
+    assert not ready(torch.empty(0, 8, 4, 4), chain)
+    assert not ready(torch.randn(2, 6, 4, 4), chain)
+    assert not ready(torch.randn(2, 8, 4, 4).half(), chain)
     edge = Mixed(("sep_conv_3x3",), {"sep_conv_3x3": OPS["sep_conv_3x3"](6, 1, Style())})
-    assert edge(torch.randn(2, 6, 4, 4), torch.ones(1, 1)).shape == (2, 6, 4, 4)
+    for batch in (2, 0):
+        found = blocks.state([edge(torch.randn(batch, 6, 4, 4), torch.ones(1, 1))])
+        assert found.shape == (batch, 6, 4, 4)
 
 
 @pytest.mark.parametrize("change", [{"ARDOR_NATIVE": "0"}, {"CC": "false"}])

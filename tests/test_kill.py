@@ -1,5 +1,6 @@
 """A run killed at any moment and resumed ends with the bits of one that was left alone."""
 
+import json
 import os
 import random
 import signal
@@ -24,6 +25,8 @@ SETTINGS = {
     "space.channels": "4",
     "search.epochs": "12",
     "search.batch": "16",
+    "search.gate_rate": "0.1",  # so fast that candidates leave the supernet on the way
+    "search.shrink": "2",
     "train.epochs": "25",
     "train.batch": "16",
 }
@@ -79,6 +82,7 @@ def kill_after(process: subprocess.Popen[bytes], run: Path, epochs: int, seconds
 def test_killed_at_random_moments_it_ends_the_same(images: Path, tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finish(begin(images, whole))
+    assert json.loads((whole / "metrics.json").read_text())["taken_out"] > 0
     chance = random.Random(time.time_ns())  # other moments each time: all must do
     early = begin(images, broken)
     time.sleep(chance.uniform(0.5, 5.0))  # perhaps before there is a folder

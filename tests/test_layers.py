@@ -5,9 +5,7 @@ import torch
 from torch import nn
 
 from ardor.layers import (
-    DropPath,
     FactorizedReduce,
-    Mixed,
     Variational,
     VariationalConv2d,
     VariationalLinear,
@@ -140,40 +138,3 @@ def test_factorized_reduce_sees_even_and_odd_pixels() -> None:
     even, odd = layer(x)[0]
     assert even.tolist() == [[1, 3], [9, 11]]
     assert odd.tolist() == [[6, 8], [14, 16]]
-
-
-def test_drop_path_keeps_the_mean_and_is_off_in_evaluation() -> None:
-    layer, x = DropPath(), torch.ones(20_000, 1, 1, 1)
-    layer.rate = 0.3
-    dropped = layer(x)
-    assert dropped.mean().item() == pytest.approx(1.0, abs=0.02)
-    assert (dropped == 0).float().mean().item() == pytest.approx(0.3, abs=0.02)
-    assert torch.equal(layer.eval()(x), x)
-
-
-def test_mixed_adds_candidates_under_their_gates_by_name() -> None:
-    double = nn.Conv2d(1, 1, 1, bias=False)
-    nn.init.constant_(double.weight, 2.0)
-    mixed = Mixed(("none", "twice", "same"), {"same": nn.Identity(), "twice": double})
-    x = torch.ones(2, 1, 1, 1)
-    gates = torch.tensor([[9.0, 1.0, 0.5], [9.0, 0.0, 3.0]])  # one row for each image
-    assert mixed(x, gates).flatten().tolist() == [2.5, 3.0]
-    assert mixed(x).flatten().tolist() == [3.0, 3.0]
-    assert mixed(x, torch.zeros(1, 3)) is None
-
-
-def test_a_shut_gate_costs_nothing_and_one_that_learns_is_computed() -> None:
-    class Counted(nn.Identity):
-        calls = 0
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            Counted.calls += 1
-            return x
-
-    mixed, x = Mixed(("a", "b"), {"a": Counted(), "b": nn.Identity()}), torch.ones(1, 1, 1, 1)
-    mixed(x, torch.tensor([[0.0, 1.0]]))
-    assert Counted.calls == 0
-    gates = torch.tensor([[0.0, 1.0]], requires_grad=True)
-    (slope,) = torch.autograd.grad(mixed(x, gates).sum(), gates)
-    assert Counted.calls == 1
-    assert slope.tolist() == [[1.0, 1.0]]

@@ -148,6 +148,31 @@ def test_saved_and_loaded_it_is_the_same_posterior(name: str, space: Space) -> N
 
 @every
 @everywhere
+def test_what_has_left_is_out_of_the_posterior(name: str, space: Space) -> None:
+    method = make(name, space)
+    if not method.given_up():
+        pytest.skip("gives up nothing")
+    for parameter in method.parameters():
+        nn.init.normal_(parameter)
+    choice = method.choices("op")[0]
+    at = int(method.probabilities()[choice.name].flatten().argmax())
+    method.gone = {choice.name: {choice.options[at]: 1}}
+    gates, net = method.sample(4, 1.0), space.build(conv=method.conv)
+    assert gates[choice.name][..., at].eq(0).all()
+    assert method.probabilities()[choice.name][..., at].eq(0).all()
+    assert all(choice.options[at] not in a.options[choice.name] for a in method.draw(3))
+    terms = method.penalty(gates, net, 1.0).values()
+    loss = net(torch.randn(4, *space.image), gates).square().sum() + sum(terms)
+    slopes = torch.autograd.grad(loss, list(method.parameters()))
+    assert all(slope.isfinite().all() for slope in slopes)
+    named = zip(method.named_parameters(), slopes, strict=True)
+    ours = [slope for (key, _), slope in named if key.endswith(choice.name)]
+    assert ours
+    assert all(slope[..., at].eq(0).all() and slope.ne(0).any() for slope in ours)
+
+
+@every
+@everywhere
 def test_a_search_logs_every_term_and_ends_in_the_space(
     name: str, space: Space, bright: Images, tmp_path: Path
 ) -> None:

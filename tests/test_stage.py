@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import Clock
 from torch import nn
 
+from ardor.budget import Course
 from ardor.errors import ArdorError
 from ardor.runtime import Progress, Runtime
 from ardor.stage import Stage
@@ -20,8 +22,7 @@ def make(run: Path, epochs: int = 3, **runtime: object) -> Stage:
         Runtime(**runtime),
         modules={"net": net},
         optimisers={"weights": torch.optim.Adam(net.parameters())},
-        epochs=epochs,
-        steps=2,
+        course=Course(epochs, 2),
     )
 
 
@@ -65,14 +66,23 @@ def test_a_checkpoint_of_another_net_is_refused(tmp_path: Path) -> None:
     work(make(tmp_path, epochs=1))
     net = nn.Linear(3, 3)
     with pytest.raises(ArdorError, match="does not fit"):
-        Stage("train", tmp_path, Runtime(), modules={"net": net}, optimisers={}, epochs=1, steps=2)
+        Stage(
+            "train", tmp_path, Runtime(), modules={"net": net}, optimisers={}, course=Course(1, 2)
+        )
 
 
 def test_progress_tells_the_time_left(tmp_path: Path) -> None:
     told: list[Progress] = []
-    work(make(tmp_path, report=told.append))
+    clock = Clock()
+    stage = make(tmp_path, report=told.append, clock=clock)
+    for _ in stage.epochs_left():
+        for step in stage.steps_left():
+            clock.now += 2.0
+            stage.add("train", {"nll": float(step)})
+        clock.now += 1.0  # as long as a validation takes
+        stage.finish_epoch()
     assert [round(p.done, 3) for p in told] == [0.167, 0.333, 0.5, 0.667, 0.833, 1.0]
-    assert told[-1].seconds_left == pytest.approx(0.0, abs=1e-9)
+    assert [p.seconds_left for p in told] == pytest.approx([10, 8, 8, 6, 3, 1])
     assert told[0].terms == {"nll": 0.0}
 
 

@@ -37,7 +37,7 @@ def main() -> NoReturn:
         # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        _fail("not enough memory", "use a smaller --set search.batch or space.channels", 1)
+        _fail("not enough memory", "compute a batch in parts: --set search.accumulate=4", 1)
     sys.exit(0)
 
 

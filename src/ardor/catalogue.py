@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, spaces, data, presets, settings; name -> one line."""
+"""What there is to choose from: methods, spaces, data, ..., settings; name -> one line."""
 
 import inspect
 import json
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from ardor import config, data, methods, settings, spaces
+from ardor.bench import benches
 
 # A setting in the source, with the comment that ends its line.
 COMMENT = re.compile(r"^ +(\w+): .*?#\s*(.+)$", re.MULTILINE)
@@ -23,6 +24,8 @@ def catalogue(what: str) -> dict[str, str]:
         return data.describe()
     if what == "presets":
         return config.presets()
+    if what == "benches":
+        return benches()
     return dict(all_settings())
 
 

@@ -1,5 +1,6 @@
 """The command line: each command reads its options and makes one call."""
 
+import functools
 import os
 import shlex
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 FOLDER = click.Path(path_type=Path)
+LISTS = ["methods", "spaces", "data", "presets", "settings", "benches"]
 
 
 class Commands(click.Group):
@@ -74,6 +76,17 @@ def creating(command: Command) -> Command:
         click.option("--method", help="How to search; see 'ardor list methods'. [vinnas]"),
         click.option("--space", help="What to search; see 'ardor list spaces'. [cells]"),
         click.option("--epochs", type=int, help="Passes over the images, in search and training."),
+        click.option(
+            "--time",
+            metavar="20m",
+            help="Longest time of the search, e.g. 90s or 1h30m; it decides the number of epochs, "
+            "which is at most --epochs where both are given.",
+        ),
+        click.option(
+            "--shrink",
+            metavar="N|off",
+            help="Take candidates given up for N epochs in a row out of the search. [3]",
+        ),
         click.option("--seed", type=int, help="Of everything random. [0]"),
         click.option("--device", help="auto, cpu, cuda or mps. [auto]"),
         changing,
@@ -121,14 +134,27 @@ def _create(options: dict[str, Any], stages: tuple[str, ...]) -> "Run":
     given = {name: value for name, value in options.items() if value is not None}
     layers = [config.preset(given["preset"])] if "preset" in given else []
     layers += [config.read(given["file"])] if "file" in given else []
+    layers.append(functools.reduce(config.merge, _typed(given), {}))
+    folder = given.get("folder") or _free_folder(config.resolve(*layers))
+    return Run.create(folder, *layers, command=_command(), stages=stages)
+
+
+def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings on the command line, each option's by itself."""
+    from ardor.config import assignment
+
+    layers: list[dict[str, Any]] = []
     layers += [{name: given[name]} for name in ("seed", "device") if name in given]
     layers += [{name: {"name": given[name]}} for name in ("method", "space") if name in given]
     if "epochs" in given:
         layers.append({stage: {"epochs": given["epochs"]} for stage in ("search", "train")})
-    layers.append({"data": {"source": options["source"]}})
-    layers += [config.assignment(change) for change in options["changes"]]
-    folder = given.get("folder") or _free_folder(config.resolve(*layers))
-    return Run.create(folder, *layers, command=_command(), stages=stages)
+    if "shrink" in given:
+        patience = 0 if given["shrink"] == "off" else given["shrink"]
+        layers.append({"search": {"shrink": patience}})
+    if "time" in given:
+        layers.append({"search": {"time": given["time"]}})
+    layers.append({"data": {"source": given["source"]}})
+    return layers + [assignment(change) for change in given["changes"]]
 
 
 def _free_folder(config: "Config") -> Path:
@@ -280,7 +306,7 @@ def check(source: str, changes: tuple[str, ...], as_json: bool, quiet: bool) -> 
 
 
 @cli.command("list")
-@click.argument("what", type=click.Choice(["methods", "spaces", "data", "presets", "settings"]))
+@click.argument("what", type=click.Choice(LISTS))
 @answering
 def list_(what: str, as_json: bool, quiet: bool) -> None:
     """What there is to choose from."""
@@ -306,16 +332,31 @@ def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 @cli.command()
 @click.argument("name")
 @click.option("--seeds", type=click.IntRange(1), help="Runs of each kind. [as the bench says]")
+@click.option("--data", "source", help="Other images than the bench's own.")
 @click.option("--folder", type=FOLDER, default=Path("runs/bench"), show_default=True)
 @answering
-def bench(name: str, seeds: int | None, folder: Path, as_json: bool, quiet: bool) -> None:
-    """A table of methods and seeds, mean ± std; it can be stopped, and goes on where it was."""
+def bench(
+    name: str, seeds: int | None, source: str | None, folder: Path, as_json: bool, quiet: bool
+) -> None:
+    """A table of results; a bench can be stopped, and goes on where it was.
+
+    'digits' is a table of methods and seeds, mean ± std. 'speed' times steps and rankings against
+    a plain DARTS supernet, in as many rounds as there are seeds, with their memory and how both
+    grow; leave the machine alone meanwhile. 'shrink' is VINNAS with candidates leaving the supernet
+    and without, on --data. 'ardor list benches' shows them all.
+    """
     from ardor.bench import bench as measure
-    from ardor.terminal import rows_table
+    from ardor.terminal import bench_table
 
     screen = _screen(as_json, quiet)
     with _continued_by(_command()):
         result = measure(
-            name, seeds, folder, command=_command(), say=screen.say, watch=screen.progress
+            name,
+            seeds,
+            folder,
+            source=source,
+            command=_command(),
+            say=screen.say,
+            watch=screen.progress,
         )
-    screen.result(result, rows_table(result["table"]))
+    screen.result(result, bench_table(result))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ardor.errors import ArdorError, reason, unknown
-from ardor.settings import Amount, Count, Rate, Settings, Share, checked
+from ardor.settings import Amount, Count, Rate, Settings, Share, Time, checked
 
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
@@ -33,6 +33,7 @@ class Fitting(Settings):
 
     epochs: int = Field(default=20, ge=0, le=LONGEST)
     batch: int = Field(default=64, ge=2)
+    accumulate: Count = 1  # parts a batch is computed in, to need less memory; norms see a part
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Rate = 0.001
     rate_end: Amount = 0.0  # where the schedule ends
@@ -47,6 +48,7 @@ class Fitting(Settings):
 class SearchConfig(Fitting):
     """The search: weights and gates of the supernet."""
 
+    time: Time = 0.0  # the search ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     fraction: float = Field(default=1.0, gt=0, le=1)  # of the training images
     held_out: float = Field(default=0.5, gt=0, lt=1)  # of those: for gates and ranking
     warmup: Share = 0.2  # of the epochs, with weights alone learning
@@ -57,6 +59,7 @@ class SearchConfig(Fitting):
     keep: Literal["last", "best"] = (
         "last"  # gates of the last epoch, or of the least held-out error
     )
+    shrink: int = Field(default=3, ge=0)  # epochs in a row given up until it leaves; 0 keeps all
     candidates: Count = 1  # drawn at the end and ranked on held-out images
 
 
@@ -107,12 +110,24 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     merged: dict[str, Any] = {"space": {"name": "cells"}, "method": {"name": "vinnas"}}
     for layer in layers:
         _check_sections(layer)
-        merged = merge(merged, layer)
+        merged = merge(merged, _left_to_time(layer))
     for section, model in SECTIONS.items():
         merged[section] = checked(section, model, merged.get(section, {}))
     for section in ("space", "method"):
         _check_name(section, merged[section]["name"])
     return checked("", Config, merged)
+
+
+def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A layer that sets a time but no epochs leaves their number to the time."""
+    given = layer.get("search", {})
+    if "epochs" in given or not checked("search", SearchConfig, _only(given, "time")).time:
+        return layer
+    return merge(layer, {"search": {"epochs": LONGEST}})
+
+
+def _only(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: settings[name]} if name in settings else {}
 
 
 def _check_sections(layer: Mapping[str, Any]) -> None:
@@ -147,8 +162,13 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
 
 def presets() -> dict[str, str]:
     """Preset -> its first comment line."""
-    folder = resources.files("ardor") / "presets"
-    files = {f.name[:-5]: f for f in folder.iterdir() if f.name.endswith(".toml")}
+    return titles("presets")
+
+
+def titles(folder: str) -> dict[str, str]:
+    """Each TOML file in a folder of the package -> its first comment line."""
+    found = (resources.files("ardor") / folder).iterdir()
+    files = {f.name[:-5]: f for f in found if f.name.endswith(".toml")}
     return {name: files[name].read_text().splitlines()[0].lstrip("# ") for name in sorted(files)}
 
 

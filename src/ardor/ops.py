@@ -11,7 +11,8 @@ from functools import partial
 
 from torch import nn
 
-from ardor.layers import Chain, FactorizedReduce, SeparableBlock
+from ardor.blocks import Chain, PoolBlock, SeparableBlock
+from ardor.layers import FactorizedReduce
 
 ZERO = "none"
 
@@ -85,9 +86,9 @@ def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
         if kind == "max"
         else nn.AvgPool2d(3, stride, padding=1, count_include_pad=False)
     )
-    if style.relu_last:
-        return nn.Sequential(pooling, style.norm(channels), nn.ReLU())
-    return nn.Sequential(pooling, style.norm(channels)) if style.searching else pooling
+    if style.searching or style.relu_last:
+        return Chain(PoolBlock(pooling, style.norm(channels), relu_last=style.relu_last))
+    return pooling
 
 
 def skip(channels: int, stride: int, style: Style) -> nn.Module:

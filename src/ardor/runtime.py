@@ -34,14 +34,21 @@ class Progress:
 
     stage: str
     epoch: int
-    epochs: int
+    epochs: int  # 0 while it is not known how many fit into the time
     done: float  # of the stage, in [0, 1]
     seconds_left: float
     terms: Mapping[str, float]  # means of this epoch so far
+    note: str = ""  # what has just happened, if it is worth a line
 
 
 def unwatched(progress: Progress) -> None:
     """Nobody watches."""
+
+
+def clock_from_now() -> Callable[[], float]:
+    """A clock that tells the seconds since it was made."""
+    begin = time.perf_counter()
+    return lambda: time.perf_counter() - begin
 
 
 @dataclass
@@ -52,6 +59,7 @@ class Runtime:
     seed: int = 0
     report: Callable[[Progress], None] = unwatched
     stopping: bool = False  # a signal asked the run to save and end
+    clock: Callable[[], float] = field(default_factory=clock_from_now)
 
     @classmethod
     def start(

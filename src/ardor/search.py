@@ -11,12 +11,15 @@ from torch.optim import SGD, Adam
 
 from ardor.architecture import Architecture, certainty
 from ardor.bayes import Gates
+from ardor.budget import Course, Pace
 from ardor.config import SearchConfig
 from ardor.data import Images, Normalise, augment, stratified
 from ardor.measure import logits_of, scores
-from ardor.methods import Method
+from ardor.methods import Epochs, Method
+from ardor.parts import count_of
 from ardor.runtime import Runtime
 from ardor.schedules import RATES
+from ardor.shrink import hold_only_, in_a_row, leaving, with_gone
 from ardor.spaces import Space, mean_score
 from ardor.stage import Stage
 from ardor.steps import (
@@ -50,6 +53,7 @@ class Found:
     architecture: Architecture
     candidates: tuple[Candidate, ...]  # best first
     probabilities: Mapping[str, Mapping[str, float]]  # choice -> option -> probability
+    gone: Epochs  # what left the supernet, each after which epoch
 
 
 def search(
@@ -111,18 +115,22 @@ class SearchLoop:
             optimisers["gates"] = self.gate_optimiser
         # The gates' images go round as often as the weights' do, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
+        self.parts = count_of(config.accumulate, self.size)
         self.stage = Stage(
             "search",
             run,
             runtime,
             modules={"net": self.net, "method": self.method, "kept": self.kept},
             optimisers=optimisers,
-            epochs=config.epochs,
-            steps=len(self.train) // self.size,
+            course=Course(
+                config.epochs, len(self.train) // self.size, time=config.time, pace=self.pace()
+            ),
+            reshape=lambda facts: self.take_out(facts.get("gone", {})),
         )
 
     def run(self) -> None:
         """All epochs that are left."""
+        self.stage.check_memory(self.net, self.size, self.parts, self.trial)
         for epoch in self.stage.epochs_left():
             orders = [
                 self.runtime.shuffled(len(half), epoch, i) for i, half in enumerate(self.halves)
@@ -135,8 +143,18 @@ class SearchLoop:
 
     @property
     def learning_gates(self) -> bool:
-        """Whether the gates learn in this epoch: not while the weights warm up."""
-        return bool(self.gates) and self.stage.epoch >= self.config.warmup * self.config.epochs
+        """Whether the gates learn in this step: not while the weights warm up."""
+        return bool(self.gates) and self.stage.begun >= self.config.warmup
+
+    def pace(self) -> Pace:
+        """How much dearer steps get when the gates learn too, as long as nothing is measured."""
+        passes = 5 if self.method.unrolled else 2  # through the net, for one of the weights
+        return Pace(
+            dearer_from=self.config.warmup,
+            dearer=passes if self.gates and self.method.bilevel else 1,
+            between=len(self.held_out) / self.size / 3,  # forward passes alone
+            looks=self.config.candidates,
+        )
 
     def batch(self, images: Images, order: Tensor, step: int) -> Batch:
         """The step's images, going round where there are fewer than steps ask for."""
@@ -185,18 +203,30 @@ class SearchLoop:
         set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.progress))
         self.gate_optimiser.step()
 
-    def loss(self, batch: Batch) -> Loss:
+    def loss(self, batch: Batch, parts: int | None = None) -> Loss:
         """The objective on a batch, under one draw of the gates."""
         return searching(
-            self.net, self.method, batch, self.stage.progress, smoothing=self.config.smoothing
+            self.net,
+            self.method,
+            batch,
+            self.stage.progress,
+            smoothing=self.config.smoothing,
+            parts=self.parts if parts is None else parts,
         )
+
+    def trial(self, images: int) -> Loss:
+        """The loss of some blank images, for what it holds in memory."""
+        self.net.train()
+        return self.loss(Batch.blank(images, self.train.pixels, self.runtime), parts=1)
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
         held_out = self.measure(self.method.sample(1, self.stage.progress))
         if self.learning_gates:
             self.keep_best(1 - held_out["accuracy"])
-            self.method.refit(curvature_of(self.net, self.method, self.curvature_batches()))
+            batches = self.curvature_batches()
+            self.method.refit(curvature_of(self.net, self.method, batches, parts=self.parts))
+        left = self.shrink() if self.learning_gates and self.config.shrink else []
         shares = named(self.method)
         self.stage.finish_epoch(
             rate=rate_at(self.config, self.stage.progress),
@@ -204,12 +234,37 @@ class SearchLoop:
             held_out=held_out,
             certainty=certainty(shares),
             probabilities=shares,
+            left=left,
         )
+
+    def shrink(self) -> list[str]:
+        """Takes out what the posterior has given up for long enough; its names, for the log."""
+        facts = self.stage.facts
+        facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
+        left = leaving(self.method, facts["given_up"], self.config.shrink)
+        if left:
+            facts["gone"] = with_gone(self.method.gone, left, self.stage.epoch + 1)
+            self.take_out(facts["gone"])
+            self.stage.tell(f"candidates given up and taken out: {len(left)}")
+        return [f"{choice.name}: {option}" for choice, option in left]
+
+    def take_out(self, gone: Epochs) -> None:
+        """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
+        for choice in self.space.choices:
+            for option in gone.get(choice.name, {}):
+                self.net.take_out(choice, option)
+        self.method.gone = self.kept.gone = gone
+        self.weights = list(self.net.parameters())
+        hold_only_(self.optimiser, self.weights)
 
     def measure(self, gates: Gates) -> dict[str, float]:
         """How the supernet does on held-out images under these gates."""
-        logits = logits_of(self.net, self.held_out, self.normalise, self.runtime, gates)
-        return scores(logits, self.held_out.labels)
+        images = self.held_out
+        if self.stage.course.share < 1:
+            count = max(self.size, round(self.stage.course.share * len(images)))
+            images = images[self.runtime.shuffled(len(images), 0, 3)[:count]]
+        logits = logits_of(self.net, images, self.normalise, self.runtime, gates)
+        return scores(logits, images.labels)
 
     def keep_best(self, error: float) -> None:
         """Remembers the method of the epoch with the least held-out error (VINNAS, line 16)."""
@@ -228,12 +283,14 @@ class SearchLoop:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
         best = self.config.keep == "best" and "least_error" in self.stage.facts
         method = self.kept if best else self.method
-        candidates = []
+        candidates: list[Candidate] = []
         for architecture in dict.fromkeys(method.draw(self.config.candidates)):
+            if candidates and not self.stage.in_time:
+                break
             held_out = self.measure(self.space.masks(architecture))
             candidates.append(Candidate(architecture, held_out["accuracy"], held_out["nll"]))
         ranked = sorted(candidates, key=lambda c: (-c.accuracy, c.nll))
-        return Found(ranked[0].architecture, tuple(ranked), named(method))
+        return Found(ranked[0].architecture, tuple(ranked), named(method), method.gone)
 
 
 def named(method: Method) -> dict[str, dict[str, float]]:

@@ -1,11 +1,13 @@
 """Checking settings against types and ranges, with one line for what is wrong."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -13,7 +15,7 @@ from pydantic import (
     create_model,
     field_validator,
 )
-from pydantic_core import PydanticKnownError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from ardor.errors import ArdorError, unknown
 
@@ -21,6 +23,22 @@ Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
+
+NUMBER = r"(\d+(?:\.\d+)?)"
+TIME = re.compile(rf"(?:{NUMBER}h)?\s*(?:{NUMBER}m(?:in)?)?\s*(?:{NUMBER}s)?")
+
+
+def seconds(value: Any) -> Any:
+    """Seconds of "20m", "90s" or "1h30m"; what is no text stays as it is."""
+    if not isinstance(value, str) or re.fullmatch(NUMBER, value.strip()):
+        return value
+    found = TIME.fullmatch(value.strip())
+    if not found or not any(found.groups()):
+        raise PydanticCustomError("time", "a time such as 20m, 90s or 1h30m; a number is seconds")
+    return sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True))
+
+
+Time = Annotated[float, Field(ge=0), BeforeValidator(seconds)]
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -7,15 +7,17 @@ stands, the running means of its terms, one log line and one checkpoint for each
 import json
 import logging
 import math
-import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ardor import memory
+from ardor.budget import Course
 from ardor.errors import ArdorError, Interrupted
 from ardor.events import Events
 from ardor.files import write, writing
@@ -43,49 +45,86 @@ class Stage:
         *,
         modules: Mapping[str, nn.Module],
         optimisers: Mapping[str, Optimizer],
-        epochs: int,
-        steps: int,
+        course: Course,
+        reshape: Callable[[Mapping[str, Any]], None] = lambda facts: None,
     ) -> None:
         self.name, self.run, self.runtime = name, run, runtime
+        self._reshape = reshape  # given `facts`, makes the modules fit a checkpoint's tensors
         self.modules, self.optimisers = modules, optimisers
-        self.epochs, self.steps = epochs, steps
+        self.course, self.pace = course, course.pace
         self.epoch = self.step = 0  # finished epochs, and steps of the one under way
         self.facts: dict[str, Any] = {}  # what else the loop remembers, as JSON
         self.sums: dict[str, float] = {}
         self.seconds = 0.0  # of the epoch under way, before this process took it up
-        self._begin = time.perf_counter()
-        self._pace: list[float] = []
+        self._logged: dict[str, float] = {}  # with every epoch
+        self._spent = 0.0  # seconds of the whole stage, before this process took it up
+        self._begin = self._stepped = runtime.clock()
         self._restore()
         self._events = Events(run / "events" / name, self.epoch)
 
     @property
     def progress(self) -> float:
         """The share of all steps that are done."""
-        return (self.epoch + self.step / self.steps) / max(self.epochs, 1)
+        return self.course.progress(self.epoch, self.step)
+
+    @property
+    def begun(self) -> float:
+        """The progress at which the step under way began; after an epoch, its last step."""
+        last = self.course.steps_of(self.epoch) - 1
+        return self.course.progress(self.epoch, min(self.step, last))
+
+    @property
+    def spent(self) -> float:
+        """Seconds of the stage so far, with those before it was interrupted."""
+        return self._spent + self.runtime.clock()  # which began before there was a net
+
+    @property
+    def in_time(self) -> bool:
+        """Whether there is time for another look at the held-out images."""
+        return not self.course.time or self.spent + self.pace.look() <= self.course.time
 
     def epochs_left(self) -> Iterator[int]:
         """The epochs from where the loop stands."""
-        while self.epoch < self.epochs:
-            self._begin = time.perf_counter()
+        while self.epoch < self.course.epochs:
+            self._begin = self.runtime.clock()
             yield self.epoch
 
     def steps_left(self) -> Iterator[int]:
         """The steps of this epoch from where the loop stands; a signal stops it between two."""
-        while self.step < self.steps:
-            begin = time.perf_counter()
+        self._stepped = self.runtime.clock()
+        while self.step < self.course.steps_of(self.epoch):
+            at, before = self.begun, self._stepped
             yield self.step
             self.step += 1
-            self._pace = [*self._pace[-49:], time.perf_counter() - begin]
+            self._stepped = self.runtime.clock()
+            self.pace.add_step(at, self._stepped - before)  # with what was told of the one before
+            if self.course.fit(self.epoch, self.step, self.spent):
+                self.tell(f"{self.course.schedule.length:.3g} epochs fit into the time")
             self.runtime.report(self._position())
             if self.runtime.stopping:
                 self._save()
-                raise Interrupted(f"{self.name} stopped in epoch {self.epoch + 1} of {self.epochs}")
+                raise Interrupted(f"{self.name} stopped in epoch {self.epoch + 1}")
+
+    def check_memory(
+        self, net: nn.Module, images: int, parts: int, forward: Callable[[int], object]
+    ) -> None:
+        """Says what a step will need, before the first of them; an ArdorError if it is too much."""
+        needed = memory.need(net, forward) if self.epoch < self.course.epochs else None
+        if needed is not None:
+            there, most = memory.free(self.runtime.device), needed.of(-(-images // parts))
+            self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
+            self.tell(memory.said(most, there))
+            memory.check(self.name, needed, there, images=images, parts=parts)
 
     def add(self, section: str, terms: Mapping[str, float]) -> None:
         """Adds one step's terms to the means of the epoch."""
         for name, value in {**terms, "count": 1.0}.items():
             key = f"{section}/{name}"
             self.sums[key] = self.sums.get(key, 0.0) + value
+
+    def tell(self, note: str) -> None:
+        """A word for whoever watches."""
+        self.runtime.report(replace(self._position(), note=note))
 
     def means(self) -> dict[str, dict[str, float]]:
         """Section -> term -> mean over the steps of this epoch."""
@@ -109,8 +148,9 @@ class Stage:
         line = {
             "stage": self.name,
             "epoch": self.epoch,
-            "epochs": self.epochs,
-            "seconds": round(self.seconds + time.perf_counter() - self._begin, 3),
+            "epochs": self.course.epochs,
+            "seconds": round(self.seconds + self.runtime.clock() - self._begin, 3),
+            **self._logged,
             **self.means(),
             **facts,
         }
@@ -121,16 +161,17 @@ class Stage:
             self._events.add(line)
         self.step, self.sums, self.seconds = 0, {}, 0.0
         self._save()
+        self.pace.add_between(self.runtime.clock() - self._stepped)
 
     @property
     def _log(self) -> Path:
         return self.run / "log.jsonl"
 
     def _position(self) -> Progress:
-        left = (self.epochs * self.steps) * (1 - self.progress)
-        pace = sorted(self._pace)[len(self._pace) // 2]
         means = self.means().get("train", {})
-        return Progress(self.name, self.epoch + 1, self.epochs, self.progress, left * pace, means)
+        left = self.course.left(self.epoch, self.step, self.spent)
+        epochs = self.course.epochs if self.course.fitted else 0
+        return Progress(self.name, self.epoch + 1, epochs, self.progress, left, means)
 
     def _save(self) -> None:
         tensors: dict[str, Tensor] = {}
@@ -143,7 +184,8 @@ class Stage:
         facts = {
             "position": [self.epoch, self.step],
             "sums": self.sums,
-            "seconds": self.seconds + (time.perf_counter() - self._begin if self.step else 0.0),
+            "seconds": self.seconds + (self.runtime.clock() - self._begin if self.step else 0.0),
+            "course": self.course.facts(self.spent),
             "random": random_facts,
             "facts": self.facts,
         }
@@ -171,12 +213,14 @@ class Stage:
     def _restore_from(self, path: Path) -> None:
         tensors, facts = load(path)
         try:
+            self._reshape(facts["facts"])
             for name, module in self.modules.items():
                 module.load_state_dict(_under(f"{name}/", tensors))
             for name, optimiser in self.optimisers.items():
                 _unflatten_(optimiser, _under(f"{name}/", tensors))
             self.epoch, self.step = facts["position"]
             self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
+            self._spent = self.course.restore(facts.get("course", {}))
             restore_random_states(_under("random/", tensors), facts["random"])
         except (KeyError, RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
             raise ArdorError(

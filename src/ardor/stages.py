@@ -55,6 +55,7 @@ def search(run: Run) -> None:
     )
     write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
     write_json(run.folder / "architecture.json", found_json(found))
+    run.add_metrics(taken_out=sum(map(len, found.gone.values())))
 
 
 def train(run: Run) -> None:
@@ -159,6 +160,7 @@ def found_json(found: Found) -> dict[str, Any]:
     return {
         **found.architecture.to_json(),
         "probabilities": found.probabilities,
+        "left": found.gone,
         "candidates": [
             {
                 "kept": dict(candidate.architecture.kept),

@@ -13,6 +13,8 @@ from torch.optim import SGD, Adam, Optimizer
 from ardor.bayes import Gates, gauss_newton_diagonal
 from ardor.config import Fitting
 from ardor.methods import Curvature, Method
+from ardor.parts import in_parts
+from ardor.runtime import Runtime
 from ardor.schedules import RATES
 from ardor.spaces import Net
 
@@ -25,6 +27,12 @@ class Batch:
     labels: Tensor
     of: int
 
+    @classmethod
+    def blank(cls, images: int, like: Tensor, runtime: Runtime) -> "Batch":
+        """A batch with nothing on it."""
+        pixels = runtime.images(torch.zeros(images, *like.shape[1:]))
+        return cls(pixels, torch.zeros(images, dtype=torch.long, device=runtime.device), images)
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -34,32 +42,46 @@ class Loss:
     terms: Mapping[str, float]
 
 
-def objective(
-    logits: Sequence[Tensor],
+def likelihood(
+    net: Net,
     batch: Batch,
-    penalty: Mapping[str, Tensor],
+    gates: Gates,
     *,
     smoothing: float,
     auxiliary_weight: float = 0.0,
-) -> Loss:
+    parts: int = 1,
+) -> Mapping[str, Tensor]:
+    """The nll of each head, and the accuracy of the first; in one go, or part by part."""
+
+    def terms_of(images: Tensor, labels: Tensor, gates: Gates) -> dict[str, Tensor]:
+        main, *auxiliary = net.heads(images, gates)
+        terms = {"nll": F.cross_entropy(main, labels, label_smoothing=smoothing)}
+        for head in auxiliary:
+            nll = F.cross_entropy(head, labels, label_smoothing=smoothing)
+            terms["auxiliary"] = auxiliary_weight * nll
+        return {**terms, "accuracy": (main.argmax(1) == labels).float().mean()}
+
+    if parts == 1:
+        return terms_of(batch.images, batch.labels, gates)
+    return in_parts(terms_of, batch.images, batch.labels, gates, list(net.parameters()), parts)
+
+
+def objective(fit: Mapping[str, Tensor], penalty: Mapping[str, Tensor], *, of: int) -> Loss:
     """nll + sum of the penalty terms / images: the one place where the KL is divided."""
-    main, *auxiliary = logits
-    terms = {"nll": F.cross_entropy(main, batch.labels, label_smoothing=smoothing)}
-    for head in auxiliary:
-        nll = F.cross_entropy(head, batch.labels, label_smoothing=smoothing)
-        terms["auxiliary"] = auxiliary_weight * nll
-    terms |= {name: term / batch.of for name, term in penalty.items()}
-    total = torch.stack([term.to(main.device) for term in terms.values()]).sum()
+    terms = {name: term for name, term in fit.items() if name != "accuracy"}
+    terms |= {name: term.to(fit["nll"].device) / of for name, term in penalty.items()}
+    total = torch.stack(list(terms.values())).sum()
     facts = {name: term.item() for name, term in terms.items()}
-    accuracy = (main.argmax(1) == batch.labels).float().mean().item()
-    return Loss(total, {"loss": total.item(), **facts, "accuracy": accuracy})
+    return Loss(total, {"loss": total.item(), **facts, "accuracy": fit["accuracy"].item()})
 
 
-def searching(net: Net, method: Method, batch: Batch, progress: float, *, smoothing: float) -> Loss:
+def searching(
+    net: Net, method: Method, batch: Batch, progress: float, *, smoothing: float, parts: int = 1
+) -> Loss:
     """The objective of a search step under one draw of the gates."""
     gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
-    logits = net.heads(batch.images, gates)
-    return objective(logits, batch, method.penalty(gates, net, progress), smoothing=smoothing)
+    fit = likelihood(net, batch, gates, smoothing=smoothing, parts=parts)
+    return objective(fit, method.penalty(gates, net, progress), of=batch.of)
 
 
 def to_device(gates: Gates, device: torch.device) -> Gates:
@@ -156,7 +178,9 @@ def set_rate_(optimiser: Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
-def curvature_of(net: Net, method: Method, batches: Sequence[Batch]) -> Curvature:
+def curvature_of(
+    net: Net, method: Method, batches: Sequence[Batch], *, parts: int = 1
+) -> Curvature:
     """The curvature of the data's likelihood in the gates, with the net's statistics frozen."""
     copies = {choice.name: choice.copies for choice in method.space.choices}
 
@@ -164,13 +188,13 @@ def curvature_of(net: Net, method: Method, batches: Sequence[Batch]) -> Curvatur
         total: dict[str, Tensor] = {}
         for batch in batches:
             gates = to_device(gates, batch.images.device)
-            each = {n: g.expand(copies[n], len(batch.labels), -1) for n, g in gates.items()}
             with frozen_statistics(net, batch.images, gates):
-                found = gauss_newton_diagonal(partial(net, batch.images), each)
-            for name, diagonal in found.items():
-                total[name] = total.get(name, torch.zeros_like(diagonal)) + diagonal
-        images = sum(len(batch.labels) for batch in batches)
-        return {name: diagonal * batches[0].of / images for name, diagonal in total.items()}
+                for images in batch.images.tensor_split(parts):
+                    each = {n: g.expand(copies[n], len(images), -1) for n, g in gates.items()}
+                    for name, diagonal in gauss_newton_diagonal(partial(net, images), each).items():
+                        total[name] = total.get(name, torch.zeros_like(diagonal)) + diagonal
+        seen = sum(len(batch.labels) for batch in batches)
+        return {name: diagonal * batches[0].of / seen for name, diagonal in total.items()}
 
     return curvature
 

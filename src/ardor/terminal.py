@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
@@ -38,7 +38,7 @@ class Screen:
         """A line of what happens."""
         self.err.print(line)
 
-    def result(self, content: Any, table: Table | str | None = None) -> None:
+    def result(self, content: Any, table: Table | Group | str | None = None) -> None:
         """The result of a command: JSON where asked for, otherwise for reading."""
         self.out.print(json.dumps(content) if self.as_json or table is None else table)
 
@@ -60,6 +60,9 @@ class Screen:
 
     def progress(self, progress: "Progress") -> None:
         """Told at every step of a search or a training."""
+        if progress.note:
+            self.say(f"{progress.stage}: epoch {progress.epoch}, {progress.note}")
+            return
         words = describe(progress)
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[0], completed=progress.done, words=words)
@@ -77,7 +80,8 @@ def describe(progress: "Progress") -> str:
     accuracy = progress.terms.get("accuracy")
     seen = f", accuracy {accuracy:.1%}" if accuracy is not None else ""
     left = duration(progress.seconds_left)
-    return f"epoch {progress.epoch}/{progress.epochs}{seen}, {left} left"
+    epochs = f"/{progress.epochs}" if progress.epochs else ""
+    return f"epoch {progress.epoch}{epochs}{seen}, {left} left"
 
 
 def duration(seconds: float) -> str:
@@ -110,6 +114,7 @@ def metrics_table(metrics: Mapping[str, Any]) -> Table:
         "params": ("parameters", "{:,}"),
         "nonzero_params": ("parameters that are not zero", "{:,}"),
         "macs": ("multiply-adds for an image", "{:,}"),
+        "taken_out": ("candidates taken out of the search", "{:,}"),
         "onnx_max_difference": ("largest difference of the ONNX file", "{:.1e}"),
     }
     rows = [
@@ -134,6 +139,40 @@ def _cell(row: Mapping[str, Any], key: str) -> str:
     form = "{:.2%}" if "accuracy" in key else "{:,.0f}"
     spread = f" ± {form.format(row[key + '_std'])}" if key + "_std" in row else ""
     return form.format(value) + spread
+
+
+def bench_table(result: Mapping[str, Any]) -> Table | Group:
+    """The result of a bench for reading."""
+    if result["bench"] != "speed":
+        return rows_table(result["table"])
+    return Group(ratios_table(result), growth_table(result))
+
+
+def ratios_table(result: Mapping[str, Any]) -> Table:
+    """Two contenders a row: their ratio, and what each takes."""
+    forms = {"cpu_seconds": "{:.3g}", "memory_mb": "{:,.0f}", "of_peak": "{:.1%}"}
+    said = []
+    for row in result["table"]:
+        pair = [result["costs"][row[who]] for who in ("ours", "other")]
+        takes = [" / ".join(form.format(c[key]) for c in pair) for key, form in forms.items()]
+        spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
+        said.append((row["name"], row["other"], f"{row['ratio']:.3g}", spread, *takes))
+    title = f"{result['threads']} threads; peak {result['peak_gflops']:.0f} GFLOP/s"
+    return table(title, ("", "against", "ratio", "spread", "CPU s", "MB", "of peak"), said)
+
+
+def growth_table(result: Mapping[str, Any]) -> Table:
+    """Time and memory of a step at each size, and how straight they grow with the batch."""
+    straight = [
+        f"{line['step']}: a line in the {line['along']} within {line['largest_deviation']:.1%}"
+        for line in result["lines"]
+    ]
+    said = [
+        (row["step"], f"{row['along']} {row['size']}", f"{row['cpu_seconds']:.3g}")
+        + (f"{row['memory_mb']:,.0f}", f"{row['multiply_adds'] / 1e9:.3g}")
+        for row in result["growth"]
+    ]
+    return table("\n".join(["", *straight]), ("", "size", "CPU s", "MB", "G multiply-adds"), said)
 
 
 def predictions_table(found: "Sequence[Prediction]") -> Table:

@@ -5,16 +5,27 @@ from pathlib import Path
 from torch import nn
 
 from ardor.architecture import Architecture
+from ardor.budget import Course, Pace
 from ardor.config import TrainConfig
 from ardor.data import Images, Normalise, augment, stratified
 from ardor.layers import VariationalConv2d
 from ardor.measure import logits_of, scores
 from ardor.model import Model
+from ardor.parts import count_of
 from ardor.runtime import Runtime
 from ardor.schedules import ramp
 from ardor.spaces import of as space_of
 from ardor.stage import Stage
-from ardor.steps import Batch, objective, rate_at, set_gradients_, set_rate_, weight_optimiser
+from ardor.steps import (
+    Batch,
+    Loss,
+    likelihood,
+    objective,
+    rate_at,
+    set_gradients_,
+    set_rate_,
+    weight_optimiser,
+)
 
 
 def train(
@@ -53,18 +64,23 @@ class TrainLoop:
         self.weights = list(self.net.parameters())
         self.optimiser = weight_optimiser(self.net, config)
         self.size = min(config.batch, len(self.images))
+        self.parts = count_of(config.accumulate, self.size)
         self.stage = Stage(
             "train",
             run,
             runtime,
             modules={"net": self.net},
             optimisers={"weights": self.optimiser},
-            epochs=config.epochs,
-            steps=len(self.images) // self.size,
+            course=Course(
+                config.epochs,
+                len(self.images) // self.size,
+                pace=Pace(between=len(self.validation) / self.size / 3),
+            ),
         )
 
     def run(self) -> None:
         """All epochs that are left."""
+        self.stage.check_memory(self.net, self.size, self.parts, self.trial)
         for epoch in self.stage.epochs_left():
             order = self.runtime.shuffled(len(self.images), epoch)
             self.net.drop_path_(self.config.drop_path * epoch / self.config.epochs)
@@ -82,16 +98,28 @@ class TrainLoop:
         pixels = self.runtime.images(images.pixels)
         prepared = augment(self.normalise(pixels), self.config.augment)
         batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
-        grown = self.config.kl * ramp(self.stage.progress, start=self.config.kl_start)
-        loss = objective(
-            self.net.heads(batch.images),
-            batch,
-            {"kl_weights": grown * self.net.kl()} if self.config.variational else {},
-            smoothing=self.config.smoothing,
-            auxiliary_weight=self.config.auxiliary_weight,
-        )
+        loss = self.loss(batch, self.parts)
         set_gradients_(self.weights, loss.total)
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
         self.optimiser.step()
         self.stage.add("train", loss.terms)
+
+    def loss(self, batch: Batch, parts: int) -> Loss:
+        """The objective on a batch, computed in parts."""
+        grown = self.config.kl * ramp(self.stage.progress, start=self.config.kl_start)
+        fit = likelihood(
+            self.net,
+            batch,
+            {},
+            smoothing=self.config.smoothing,
+            auxiliary_weight=self.config.auxiliary_weight,
+            parts=parts,
+        )
+        kl = {"kl_weights": grown * self.net.kl()} if self.config.variational else {}
+        return objective(fit, kl, of=batch.of)
+
+    def trial(self, images: int) -> Loss:
+        """The loss of some blank images, for what it holds in memory."""
+        self.net.train()
+        return self.loss(Batch.blank(images, self.images.pixels, self.runtime), 1)

@@ -90,5 +90,18 @@ class ToyNet(Net):
         if choice.kind == "edge":
             return torch.ones(1, 2)
         return torch.stack(
-            [torch.stack([looks[o].weight.square().sum() for o in OPTIONS]) for looks in self.looks]
+            [
+                torch.stack(
+                    [
+                        looks[o].weight.square().sum() if o in looks else torch.zeros(())
+                        for o in OPTIONS
+                    ]
+                )
+                for looks in self.looks
+            ]
         )
+
+    def take_out(self, choice: Choice, option: str) -> None:
+        for looks in self.looks:
+            if option in looks:
+                del looks[option]

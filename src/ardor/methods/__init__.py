@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from ardor import discover
@@ -16,6 +17,8 @@ from ardor.spaces import Net, Space
 # Gates, (copies | 1, 1, options) -> the Gauss-Newton diagonal of the data's negative
 # log-likelihood in them, same names, (copies, 1, options), in nats for the whole data set.
 Curvature = Callable[[Gates], Gates]
+# Choice -> option -> a number of epochs.
+Epochs = Mapping[str, Mapping[str, int]]
 
 
 class Method(nn.Module, ABC):
@@ -34,6 +37,7 @@ class Method(nn.Module, ABC):
         self.space = space
         # A look one weight step ahead when the gates learn: DARTS's second order.
         self.unrolled = False
+        self.gone: Epochs = {}  # what has left the supernet for good, each after which epoch
 
     @abstractmethod
     def sample(self, batch: int, progress: float) -> Gates:
@@ -53,6 +57,29 @@ class Method(nn.Module, ABC):
 
     def refit(self, curvature: Curvature) -> None:
         """Called after each epoch in which gates learn, with the net's statistics frozen."""
+
+    def given_up(self) -> Gates:
+        """Booleans, (copies | 1, 1, options): what cannot become the answer any more, as of now.
+
+        Given up for some epochs in a row, an option leaves the supernet; a method that gives up
+        any computes with the `rest` of a choice, and hands out the `whole` of it.
+        """
+        return {}
+
+    def stays(self, choice: Choice) -> list[int]:
+        """Where in a choice those options are that have not left the supernet."""
+        gone = self.gone.get(choice.name, {})
+        return [at for at, option in enumerate(choice.options) if option not in gone]
+
+    def rest(self, choice: Choice, whole: Tensor) -> Tensor:
+        """The entries, (..., options), whose options have not left the supernet."""
+        return whole[..., self.stays(choice)]
+
+    def whole(self, choice: Choice, rest: Tensor, gone: float = 0.0) -> Tensor:
+        """An entry for each option, (..., options): `gone` for those that left the supernet."""
+        full = rest.new_full((*rest.shape[:-1], len(choice.options)), gone)
+        at = torch.tensor(self.stays(choice), device=rest.device)
+        return full.index_copy(-1, at, rest)
 
     def choices(self, *kinds: str) -> list[Choice]:
         """The choices of these kinds in its space."""

@@ -13,6 +13,10 @@ pass over the images (Algorithm 1 has one batch); the best strengths are kept on
 in which they learn. Left open in print and set here: the g's, their starts, the spread of mu at
 the start (0.001 taken as a standard deviation, as in DARTS) and how the zero operation is clipped
 (its draw is held at most at the mean of the other draws of its edge).
+
+An operation is given up where it is hardly ever the best and its strength no positive signal: where
+log lambda = log(sigma^2 / mu^2) is past 3, as for weights, or mu is negative. Otherwise the surely
+negative would outstay those at zero, which to a softmax are the stronger ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,14 +25,23 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture
-from ardor.bayes import Gates, best_probability, entropy, gaussian_draw, log_uniform_kl
-from ardor.layers import LOG_VAR_START, VariationalConv2d
+from ardor.architecture import Architecture, Choice
+from ardor.bayes import (
+    Gates,
+    best_probability,
+    entropy,
+    gaussian_draw,
+    log_noise_ratio,
+    log_uniform_kl,
+)
+from ardor.layers import LOG_VAR_START, PRUNE_AT, VariationalConv2d
 from ardor.methods import Method
 from ardor.ops import ZERO
 from ardor.schedules import ramp
 from ardor.settings import Amount, Rate, Share
 from ardor.spaces import Net, Space
+
+NEGLIGIBLE = 0.001  # probability of being the best
 
 
 class Vinnas(Method):
@@ -76,15 +89,20 @@ class Vinnas(Method):
         )
 
     def sample(self, batch: int, progress: float) -> Gates:
-        return {
-            choice.name: clip_zero(
-                gaussian_draw(self.mean[choice.name], self.log_var[choice.name]), choice.options
-            ).softmax(-1)
-            for choice in self.choices("op")
-        }
+        gates = {}
+        for choice in self.choices("op"):
+            options = tuple(choice.options[at] for at in self.stays(choice))
+            strengths = clip_zero(gaussian_draw(*self.posterior(choice)), options)
+            gates[choice.name] = self.whole(choice, strengths.softmax(-1))
+        return gates
+
+    def posterior(self, choice: Choice) -> tuple[Tensor, Tensor]:
+        """Means and log-variances of the strengths on an edge."""
+        name = choice.name
+        return self.rest(choice, self.mean[name]), self.rest(choice, self.log_var[name])
 
     def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
-        strengths = zip(self.mean.values(), self.log_var.values(), strict=True)
+        strengths = map(self.posterior, self.choices("op"))
         terms = {
             "kl_weights": net.kl(),
             "kl_gates": total(log_uniform_kl(mean, log_var) for mean, log_var in strengths),
@@ -100,16 +118,27 @@ class Vinnas(Method):
         found = {}
         for choice in self.choices("op"):
             mean, log_var = self.mean[choice.name].detach(), self.log_var[choice.name].detach()
-            able = [index for index, option in enumerate(choice.options) if option != ZERO]
+            able = [at for at in self.stays(choice) if choice.options[at] != ZERO]
             found[choice.name] = torch.zeros_like(mean)
             found[choice.name][..., able] = best_probability(mean[..., able], log_var[..., able])
         return found
 
     def draw(self, count: int) -> list[Architecture]:
-        scores = dict(self.mean.items())
-        if self.select == "snr":
-            scores = {n: mean / self.log_var[n].exp() for n, mean in scores.items()}
+        scores = {}
+        for choice in self.choices("op"):
+            mean, log_var = self.posterior(choice)
+            score = mean / log_var.exp() if self.select == "snr" else mean
+            scores[choice.name] = self.whole(choice, score, gone=-torch.inf)
         return [self.space.strongest(scores)]
+
+    def given_up(self) -> Gates:
+        """Strengths that are no positive signal, and all but certain not to be the best."""
+        given = {}
+        for name, best in self.probabilities().items():
+            mean, log_var = self.mean[name].detach(), self.log_var[name].detach()
+            no_signal = (mean < 0) | (log_noise_ratio(mean, log_var) > PRUNE_AT)
+            given[name] = no_signal & (best < NEGLIGIBLE)
+        return given
 
 
 def clip_zero(strengths: Tensor, options: tuple[str, ...]) -> Tensor:

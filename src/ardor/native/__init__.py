@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ardor.files import write
 
+SOURCES = ("rows.h", "blocks.h", "edges.h", "states.h", "states.c")
 LOG = logging.getLogger("ardor")
 
 
@@ -24,14 +25,14 @@ def library() -> ctypes.CDLL | None:
     if os.environ.get("ARDOR_NATIVE") == "0" or compiler is None:
         return None
     folder = resources.files("ardor") / "native"
-    text = "".join((folder / name).read_text() for name in ("blocks.h", "blocks.c"))
+    text = "".join((folder / name).read_text() for name in SOURCES)
     key = hashlib.sha256(f"{text}{compiler}{platform.machine()}{processor()}".encode()).hexdigest()
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ardor"
-    path = home / f"blocks-{key[:16]}.so"
+    path = home / f"states-{key[:16]}.so"
     try:
         if not path.exists():
             with resources.as_file(folder) as source:
-                write(path, _compiled(compiler, source / "blocks.c"))
+                write(path, _compiled(compiler, source / "states.c"))
         return ctypes.CDLL(str(path))
     except Exception as error:  # a fast path must never be the reason that nothing runs
         LOG.info("no native kernels, the plain ones are used: %s", error)
@@ -51,7 +52,7 @@ def processor() -> str:
 def _compiled(compiler: str, source: Path) -> bytes:
     """The shared library, as bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "blocks.so"
+        made = Path(folder) / "states.so"
         command = [compiler, "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
         command += ["-fopenmp", "-shared", "-fPIC"]
         subprocess.run(

@@ -54,6 +54,7 @@ def report(run: Path) -> str:
         bars=list(sure.bars(architecture, found.probabilities)),
         strips=list(sure.strips(architecture, found.probabilities)),
         stages=_courses(found),
+        taken_out=list(sure.taken_out(found.epochs.get("search", []))),
         costs=_costs(found.metrics),
         settings=_settings(found.config),
         command=str(found.config.get("command", "")),

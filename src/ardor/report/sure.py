@@ -1,7 +1,8 @@
 """How sure the posterior is: every candidate of every choice with its probability."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ardor.architecture import Architecture
 from ardor.report.edges import Cell, Probabilities, cells, order, parse
@@ -57,6 +58,17 @@ def strips(architecture: Architecture, probabilities: Probabilities) -> Iterator
             picture = _strip(choice, probabilities[choice], kept)
             words = f"{len(kept)} of {len(probabilities[choice])} kept"
             yield Strip(choice, words, picture)
+
+
+def taken_out(epochs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """After which epoch of the search what was taken out of the supernet."""
+    for entry in epochs:
+        left, options = entry.get("left"), dict[str, list[str]]()
+        for name in left if isinstance(left, list) else ():
+            choice, _, option = str(name).rpartition(": ")
+            options.setdefault(choice, []).append(operation(option))
+        if options:
+            yield int(entry["epoch"]), "; ".join(f"{c}: {', '.join(o)}" for c, o in options.items())
 
 
 def _sorted(probabilities: Probabilities) -> list[str]:

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from ardor import discover
 from ardor.architecture import Architecture, Choice
 from ardor.bayes import Gates
+from ardor.blocks import DropPath
 from ardor.errors import ArdorError
-from ardor.layers import DropPath, Variational
+from ardor.layers import Variational
 from ardor.settings import complete
 
 
@@ -27,6 +28,10 @@ class Net(nn.Module, ABC):
     @abstractmethod
     def weight_norms(self, choice: Choice) -> Tensor:
         """Squared norms of the weights under each option, (copies, options)."""
+
+    @abstractmethod
+    def take_out(self, choice: Choice, option: str) -> None:
+        """Removes an option in every copy, weights and all; gates keep their order."""
 
     def forward(self, images: Tensor, gates: Gates | None = None) -> Tensor:
         return self.heads(images, gates)[0]

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice
 from ardor.bayes import Gates
-from ardor.layers import FactorizedReduce, Mixed, is_shut, linear_for
+from ardor.blocks import Mixed, Terms, shut, state
+from ardor.layers import FactorizedReduce, linear_for
 from ardor.ops import OPS, ZERO, Style
 from ardor.spaces import Net
 
@@ -59,6 +60,12 @@ class CellNet(Net):
             ]
         )
 
+    def take_out(self, choice: Choice, option: str) -> None:
+        place, edge = choice.name.split("/")
+        for cell in self.cells:
+            if isinstance(cell, Cell) and cell.place == place:
+                cell.take_out(edge, option)
+
 
 class Cell(nn.Module):
     """A small graph: two inputs, states that add up their edges, all states concatenated."""
@@ -101,31 +108,27 @@ class Cell(nn.Module):
 
     def forward(self, before: Tensor, last: Tensor, gates: Gates | None) -> Tensor:
         states = [self.inputs[0](before), self.inputs[1](last)]
-        seen: list[dict[str, Tensor]] = [{} for _ in range(len(self.sources) + 2)]
         for node, sources in self.sources.items():
             edge_gates = self._gate(gates, f">{node}")
-            incoming = [
-                self._edge(f"{source}>{node}", states[source], seen[source], gates, edge_gates)
+            closed = shut(edge_gates)
+            edges = [
+                self._edge(source, node, states[source], gates, edge_gates)
                 for source in sources
+                if source not in closed
             ]
-            states.append(self._add(incoming, states[1]))
+            total = state(edges)
+            states.append(self._nothing(states[1]) if total is None else total)
         return torch.cat(states[2:], 1)
 
     def _edge(
-        self,
-        name: str,
-        x: Tensor,
-        seen: dict[str, Tensor],
-        gates: Gates | None,
-        edge_gates: Tensor | None,
-    ) -> Tensor | None:
-        """What the edge brings, or None where it is absent or shut."""
-        source = int(name.split(">")[0])
-        gate = None if edge_gates is None else edge_gates[:, source, None, None, None]
-        if name not in self.edges or is_shut(gate):
-            return None
-        output: Tensor | None = self.edges[name](x, self._gate(gates, name), seen)
-        return output if output is None or gate is None else gate * output
+        self, source: int, node: int, x: Tensor, gates: Gates | None, edge_gates: Tensor | None
+    ) -> Terms:
+        """What the edge brings; nothing where it is absent."""
+        name = f"{source}>{node}"
+        if name not in self.edges:
+            return Terms([])
+        terms: Terms = self.edges[name](x, self._gate(gates, name))
+        return terms if edge_gates is None else terms.under(edge_gates[:, source, None])
 
     def part(self, edge: str, option: str) -> nn.Module | None:
         """What an option stands for: a candidate on edge "0>2", or an edge into ">2"."""
@@ -135,15 +138,21 @@ class Cell(nn.Module):
         mixed = edges.get(edge)
         return dict(mixed.candidates.items()).get(option) if isinstance(mixed, Mixed) else None
 
+    def take_out(self, edge: str, option: str) -> None:
+        """Removes what an option stands for, where it stands for anything."""
+        mixed = dict(self.edges.items()).get(edge)
+        if isinstance(mixed, Mixed) and option in mixed.candidates:
+            del mixed.candidates[option]
+        elif option + edge in self.edges:
+            del self.edges[option + edge]
+
     def _gate(self, gates: Gates | None, name: str) -> Tensor | None:
         """This copy's gates of a choice, (batch | 1, options); None where it is left open."""
         gate = None if gates is None else gates.get(f"{self.place}/{name}")
         return None if gate is None else gate[self.copy if len(gate) > 1 else 0]
 
-    def _add(self, incoming: list[Tensor | None], input: Tensor) -> Tensor:
-        present = [x for x in incoming if x is not None]
-        if present:
-            return sum(present[1:], present[0])
+    def _nothing(self, input: Tensor) -> Tensor:
+        """A state that no edge reaches."""
         height, width = (-(-side // self.stride) for side in input.shape[2:])
         return input.new_zeros(input.shape[0], self.channels, height, width)
 

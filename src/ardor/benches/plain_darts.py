@@ -7,6 +7,7 @@ Ardor's supernet into it, in order, and compares logits, gradients and the numbe
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 
 def norm(channels: int) -> nn.BatchNorm2d:
@@ -22,7 +23,8 @@ class FactorizedReduce(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(x)
-        return self.norm(torch.cat([self.first(x), self.second(x[:, :, 1:, 1:])], 1))
+        halves = [self.first(x), self.second(x[:, :, 1:, 1:])]
+        return self.norm(torch.cat(halves, 1))  # type: ignore[no-any-return]
 
 
 def relu_conv_norm(inputs: int, outputs: int) -> nn.Module:
@@ -65,6 +67,11 @@ def candidates(c: int, stride: int) -> nn.ModuleList:
     )
 
 
+def mixed(candidates: nn.Module, x: Tensor, weights: Tensor) -> Tensor:
+    ops = zip(weights, candidates.children(), strict=True)
+    return sum(weight * op(x) for weight, op in ops)  # type: ignore[no-any-return]
+
+
 class Cell(nn.Module):
     def __init__(self, before: int, last: int, c: int, *, reduce: bool, halved: bool) -> None:
         super().__init__()
@@ -84,15 +91,11 @@ class Cell(nn.Module):
         states = [self.inputs[0](before), self.inputs[1](last)]
         edge = 0
         for node in range(4):
-            total = sum(
-                sum(
-                    weights[edge + i, k] * op(states[i])
-                    for k, op in enumerate(self.edges[edge + i])
-                )
-                for i in range(2 + node)
+            incoming = range(2 + node)
+            states.append(
+                sum(mixed(self.edges[edge + i], states[i], weights[edge + i]) for i in incoming)
             )
             edge += 2 + node
-            states.append(total)
         return torch.cat(states[2:], 1)
 
 
@@ -119,4 +122,17 @@ class PlainDarts(nn.Module):
         before = last = self.stem(images)
         for kind, cell in zip(self.layout, self.cells, strict=True):
             before, last = last, cell(before, last, reduce if kind == "R" else normal)
-        return self.classify(F.adaptive_avg_pool2d(last, 1).flatten(1))
+        features = F.adaptive_avg_pool2d(last, 1).flatten(1)
+        return self.classify(features)  # type: ignore[no-any-return]
+
+
+def weight_step(
+    net: PlainDarts, optimiser: Optimizer, batch: tuple[Tensor, Tensor], logits: list[Tensor]
+) -> None:
+    """A step of the weights; the gates' gradients fall out of it, as in DARTS's own code."""
+    images, labels = batch
+    optimiser.zero_grad()
+    normal, reduce = (each.softmax(-1) for each in logits)
+    F.cross_entropy(net(images, normal, reduce), labels).backward()  # type: ignore[no-untyped-call]
+    nn.utils.clip_grad_norm_(net.parameters(), 5.0)
+    optimiser.step()

@@ -1,0 +1,154 @@
+"""What a step will need of the machine's memory, and what there is, before the first step."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ardor.errors import ArdorError
+from ardor.runtime import random_states, restore_random_states
+
+TRIED = (2, 4)  # images of the two passes that are measured
+# Of the weights: gradients, two moments of an optimiser, and one on the way to a checkpoint.
+COPIES = 4
+WASTE = 1.1  # what the allocator loses between tensors, as seen on supernets of 1 to 4 GB
+
+
+class _Allocated(ctypes.Structure):
+    """glibc's struct mallinfo2."""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "free_chunks", "fast", "mappings")),
+        *((name, ctypes.c_size_t) for name in ("mapped", "unused", "fast_free", "used")),
+        *((name, ctypes.c_size_t) for name in ("free", "releasable")),
+    ]
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes of a step: those that every step needs, and those of each image."""
+
+    fixed: float
+    image: float
+
+    def of(self, images: int) -> float:
+        """With so many images at a time."""
+        return self.fixed + self.image * images
+
+
+def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
+    """What a step needs, from two small forward passes; None where nobody counts the bytes.
+
+    A step holds the most when it turns from forward to backward, so that the graph of a forward
+    pass is what is measured. Random states and statistics of the net are as before afterwards.
+    """
+    device = next(net.parameters()).device
+    buffers = [(buffer, buffer.clone()) for buffer in net.buffers()]
+    states = random_states()
+    try:
+        few, more = (_held(device, forward, images) for images in TRIED)
+    finally:
+        restore_random_states(*states)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+    image = (more - few) / (TRIED[1] - TRIED[0])
+    if image <= 0:  # another allocator than the one that was asked
+        return None
+    weights = sum(p.numel() * p.element_size() for p in net.parameters())
+    fixed = max(0.0, few - TRIED[0] * image)
+    return Need(WASTE * (fixed + COPIES * weights), WASTE * image)
+
+
+def _held(device: torch.device, forward: Callable[[int], object], images: int) -> int:
+    """Bytes that the result of a pass holds on to."""
+    before = in_use(device)
+    graph = forward(images)
+    held = in_use(device) - before
+    del graph
+    return held
+
+
+def in_use(device: torch.device) -> int:
+    """Bytes that are allocated now; always 0 where that is not known."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    try:
+        ask = ctypes.CDLL(None).mallinfo2  # glibc from 2.33 on
+    except (OSError, AttributeError):
+        return 0
+    ask.restype = _Allocated
+    found = ask()
+    return int(found.mapped + found.used)  # large tensors have mappings of their own
+
+
+def free(device: torch.device, root: Path = Path("/")) -> float:
+    """Bytes that may still be taken; infinite where that is not known."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    if device.type != "cpu":
+        return float("inf")
+    lines = _read(root / "proc/meminfo").splitlines()
+    known = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return float(min([*known, *_rooms(root)], default=float("inf")))
+
+
+def _rooms(root: Path) -> Iterator[int]:
+    """What the control groups above this process leave it, of both versions."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        first = root / "sys/fs/cgroup"
+        limit, used = "memory.max", "memory.current"
+        if "memory" in controllers.split(","):
+            first, limit, used = first / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+        elif controllers:
+            continue
+        own = first / path.strip("/")
+        for folder in (own, *own.parents)[: len(own.parts) - len(first.parts) + 1]:
+            numbers = [_read(folder / name).strip() for name in (limit, used)]
+            if all(number.isdigit() for number in numbers):
+                yield max(0, int(numbers[0]) - int(numbers[1]) + _cached(folder))
+
+
+def _cached(folder: Path) -> int:
+    """Bytes of files in a group's memory, which give way."""
+    stat = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
+    return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def said(needed: float, there: float) -> str:
+    """The estimate in words."""
+    free = f", {size(there)} are free" if there < float("inf") else ""
+    return f"a step needs about {size(needed)} of memory{free}"
+
+
+def size(count: float) -> str:
+    """Bytes as a person says them."""
+    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
+
+
+def check(section: str, needed: Need, there: float, *, images: int, parts: int) -> None:
+    """An ArdorError where a step does not fit, with the number of parts in which it would."""
+    part = -(-images // parts)
+    if needed.of(part) <= there:
+        return
+    fits = [n for n in range(parts + 1, images // 2 + 1) if needed.of(-(-images // n)) <= there]
+    hint = "use a smaller network: --set space.channels, or a shorter space.layout"
+    if fits:
+        smaller = -(-images // fits[0])
+        hint = f"compute it {smaller} images at a time: --set {section}.accumulate={fits[0]}"
+    raise ArdorError(
+        f"a step with {part} images at a time needs about {size(needed.of(part))} of memory; "
+        f"{size(there)} are free",
+        hint,
+    )
