@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from ardor import kernels
 from ardor.layers import Variational
 
+NO_VARIANCE = -30.0  # its log, where a weight is zero and stays so
+
 
 class Block(nn.Module, ABC):
     """Something, normalised; rectified before (DARTS) or after (VINNAS)."""
@@ -64,21 +66,9 @@ class SeparableBlock(Block):
         x = self.norm(self.pointwise(self.depthwise(x)))
         return F.relu(x) if self.relu_last else x
 
-    @property
-    def uncertain(self) -> bool:
-        """Whether its activations are drawn."""
-        return self.training and isinstance(self.depthwise, Variational)
-
     def weights(self) -> list[Tensor]:
-        convs = (self.depthwise, self.pointwise)
-        if self.uncertain:
-            found = [conv.weight for conv in convs]
-            found += [conv.log_var for conv in convs if isinstance(conv, Variational)]
-        else:
-            found = [
-                conv.pruned() if isinstance(conv, Variational) else conv.weight for conv in convs
-            ]
-        return found + super().weights()
+        pairs = zip(convolution(self.depthwise), convolution(self.pointwise), strict=True)
+        return [*(weight for pair in pairs for weight in pair), *super().weights()]
 
     def shape(self, *, first: bool, last: bool) -> kernels.Shape:
         return kernels.Shape(
@@ -87,10 +77,81 @@ class SeparableBlock(Block):
             self.depthwise.dilation[0],
             relu=not (first and self.relu_last),
             relu_last=last and self.relu_last,
-            uncertain=self.uncertain,
+            uncertain=self.training and isinstance(self.depthwise, Variational),
             affine=self.norm.affine,
             eps=self.norm.eps,
         )
+
+
+class PointwiseBlock(Block):
+    """Rectified, mixed across channels, normalised."""
+
+    def __init__(self, pointwise: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
+        super().__init__(norm, relu_last=False)
+        self.pointwise = pointwise
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.pointwise(F.relu(x)))  # type: ignore[no-any-return]
+
+    def weights(self) -> list[Tensor]:
+        return [*convolution(self.pointwise), *super().weights()]
+
+    def shape(self, *, first: bool, last: bool) -> kernels.Shape:
+        return pointwise_shape(self.pointwise, self.norm)
+
+
+class FactorizedReduce(Block):
+    """Halves the image without dropping pixels: two strided 1x1 convolutions, one shifted."""
+
+    def __init__(self, even: nn.Conv2d, odd: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
+        super().__init__(norm, relu_last=False)
+        self.even, self.odd = even, odd
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(x)
+        # An odd side is padded, so that both halves have the size of any other strided operation.
+        shifted = F.pad(x, (-1, x.shape[3] % 2, -1, x.shape[2] % 2))
+        joined: Tensor = self.norm(torch.cat([self.even(x), self.odd(shifted)], 1))
+        return joined
+
+    def weights(self) -> list[Tensor]:
+        """Those of one pointwise convolution of paired pixels: each half reads its own pixel."""
+        halves = zip(convolution(self.even), convolution(self.odd), strict=True)
+        width = self.even.in_channels
+        found = [
+            torch.cat(
+                [
+                    F.pad(even, (0, 0, 0, 0, 0, width), value=nothing),
+                    F.pad(odd, (0, 0, 0, 0, width, 0), value=nothing),
+                ]
+            )
+            for (even, odd), nothing in zip(halves, (0.0, NO_VARIANCE), strict=False)
+        ]
+        return [*found, *super().weights()]
+
+    def shape(self, *, first: bool, last: bool) -> kernels.Shape:
+        return pointwise_shape(self.even, self.norm)
+
+
+def convolution(conv: nn.Conv2d) -> list[Tensor]:
+    """Its weights, and their log-variances where its activations are drawn."""
+    if not isinstance(conv, Variational):
+        return [conv.weight]
+    return [conv.weight, conv.log_var] if conv.training else [conv.pruned()]
+
+
+def pointwise_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
+    """What kernels.py must know of a 1x1 convolution; a strided one pairs pixels."""
+    return kernels.Shape(
+        1,
+        conv.stride[0],
+        kind="pointwise",
+        channels=(conv.in_channels, norm.num_features),
+        relu=True,
+        uncertain=conv.training and isinstance(conv, Variational),
+        affine=norm.affine,
+        eps=norm.eps,
+    )
 
 
 class PoolBlock(Block):
@@ -160,6 +221,14 @@ def state(edges: Sequence[Terms]) -> Tensor | None:
         x if gates is None else gates[:, k, None, None, None] * x for k, (x, _) in enumerate(parts)
     ]
     return sum(outputs[1:], outputs[0])
+
+
+def output(chain: nn.Module, x: Tensor) -> Tensor:
+    """What a chain makes of x, by itself."""
+    assert isinstance(chain, Chain)
+    made = state([Terms([(x, chain)])])
+    assert made is not None
+    return made
 
 
 def _made(x: Tensor, chain: Chain | None) -> tuple[Tensor, Chain | None]:

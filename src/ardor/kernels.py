@@ -18,8 +18,8 @@ from torch import Tensor
 from ardor.native import library, processor
 
 LANES = 8  # channels that the native code takes at a time
-KERNELS = (3, 5, 7)
-KINDS = ("separable", "average", "maximum")
+KERNELS = (1, 3, 5, 7)
+KINDS = ("separable", "average", "maximum", "pointwise")
 NOISE = 65536 + 512  # normal numbers of which a state draws its noise: TABLE + CHUNK in states.c
 
 
@@ -30,7 +30,8 @@ class Shape:
     kernel: int
     stride: int
     dilation: int = 1
-    kind: Literal["separable", "average", "maximum"] = "separable"
+    kind: Literal["separable", "average", "maximum", "pointwise"] = "separable"
+    channels: tuple[int, int] | None = None  # of its input and output, where it is pointwise
     relu: bool = False  # on its input, after normalisation
     relu_last: bool = False  # on its normalised output, at the end of a chain
     uncertain: bool = False  # its weights have log-variances: activations are drawn
@@ -39,10 +40,10 @@ class Shape:
 
     def slots(self) -> list[str]:
         """The weights it takes, in order."""
-        names = ["depthwise", "pointwise"] if self.kind == "separable" else []
-        if self.uncertain:
-            names += ["depthwise_log_var", "pointwise_log_var"]
-        return names + ["gamma", "beta"] * self.affine
+        convolutions = {"separable": ["depthwise", "pointwise"], "pointwise": ["pointwise"]}
+        names = convolutions.get(self.kind, [])
+        log_vars = [f"{name}_log_var" for name in names] if self.uncertain else []
+        return [*names, *log_vars, *["gamma", "beta"] * self.affine]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Term:
 
 
 SLOTS = ("depthwise", "pointwise", "depthwise_log_var", "pointwise_log_var", "gamma", "beta")
-SIZES = ("kind", "kernel", "stride", "dilation", "relu", "relu_last", "height", "width")
+SIZES = ("kind", "kernel", "stride", "dilation", "relu", "relu_last", "height", "width", "inputs")
 
 
 class _Block(ctypes.Structure):
@@ -89,8 +90,8 @@ def ready(x: Tensor, chain: Sequence[Shape]) -> bool:
         x.device.type == "cpu"
         and x.dtype in (torch.float32, torch.float64)
         and x.shape[0] > 0
-        and x.shape[1] % LANES == 0
         and all(shape.kernel in KERNELS for shape in chain)
+        and not any(count % LANES for s in chain for count in s.channels or x.shape[1:2])
         and library() is not None
     )
 
@@ -121,8 +122,9 @@ class _Call:
         self.sources = [x.contiguous(memory_format=torch.channels_last) for x in sources]
         self.weights = [weight.contiguous() for weight in weights]
         like = self.sources[0]
-        batch, self.channels = like.shape[:2]
         shapes = _shapes(terms)
+        batch = len(like)
+        self.channels = next((s.channels[1] for s in shapes if s.channels), like.shape[1])
         self.gates = gates.expand(batch, -1).t().to(like.dtype).contiguous()  # (terms, images)
         self.statistics = like.new_empty(len(shapes), 2, self.channels)
         uncertain = any(shape.uncertain for shape in shapes)
@@ -160,19 +162,27 @@ class _Call:
         )
         block.dilation, block.relu, block.relu_last = shape.dilation, shape.relu, shape.relu_last
         block.height, block.width, block.eps = height, width, shape.eps
+        # A stride pairs pixels, so that none is lost.
+        block.inputs = shape.channels[0] * shape.stride if shape.channels else self.channels
         if self.keys is not None:
             block.key[:] = self.keys[index]
         for slot in shape.slots():
             setattr(block, slot, next(weights).data_ptr())
         height, width = -(-height // shape.stride), -(-width // shape.stride)
-        self.outputs.append(_empty(self.sources[0], height, width))
+        self.outputs.append(self.empty(height, width))
         block.z = self.outputs[-1].data_ptr()
         block.mean, block.spread = (row.data_ptr() for row in self.statistics[index])
         return height, width
 
+    def empty(self, height: int, width: int) -> Tensor:
+        """A new output, channels last."""
+        batch = self.gates.shape[1]
+        return self.statistics.new_empty(batch, height, width, self.channels).permute(0, 3, 1, 2)
+
     def run(self, name: str, **tensors: Tensor) -> None:
         """Calls the native function for this type and number of channels."""
-        wide = self.channels % 16 == 0 and "avx512f" in processor()
+        counts = [self.channels, *(block.inputs for block in self.blocks)]
+        wide = not any(count % 16 for count in counts) and "avx512f" in processor()
         kind = "double" if self.gates.dtype == torch.float64 else f"float{16 if wide else 8}"
         of = _State(self.gates.shape[1], *self.size, self.channels, len(self.terms), self.terms)
         of.noise = None if self.noise is None else self.noise.data_ptr()
@@ -181,12 +191,6 @@ class _Call:
         native = library()
         assert native is not None
         getattr(native, f"{name}_{kind}")(ctypes.byref(of))
-
-
-def _empty(like: Tensor, height: int, width: int) -> Tensor:
-    """A new tensor of that size, channels last."""
-    batch, channels = like.shape[:2]
-    return like.new_empty(batch, height, width, channels).permute(0, 3, 1, 2)
 
 
 class _Sum(torch.autograd.Function):
@@ -198,7 +202,7 @@ class _Sum(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         call = _Call(tensors[:count], terms, gates, tensors[count:])
         # Not kept with the rest: an output that its own graph holds would never be freed.
-        out = _empty(call.sources[0], *call.size)
+        out = call.empty(*call.size)
         call.run("state_forward", out=out)
         ctx.kept = call, terms, gates
         ctx.mark_non_differentiable(call.statistics)

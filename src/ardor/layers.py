@@ -96,20 +96,3 @@ class VariationalLinear(Variational, nn.Linear):
 def linear_for(conv: type[nn.Conv2d]) -> type[nn.Linear]:
     """The linear layer with the same kind of weights as `conv`."""
     return VariationalLinear if issubclass(conv, VariationalConv2d) else nn.Linear
-
-
-class FactorizedReduce(nn.Module):
-    """Halves the image without dropping pixels: two strided 1x1 convolutions, one shifted."""
-
-    def __init__(self, inputs: int, outputs: int, *, conv: type[nn.Conv2d], norm: Any) -> None:
-        super().__init__()
-        self.even = conv(inputs, outputs // 2, 1, stride=2, bias=False)
-        self.odd = conv(inputs, outputs - outputs // 2, 1, stride=2, bias=False)
-        self.norm = norm(outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(x)
-        # An odd side is padded, so that both halves have the size of any other strided operation.
-        shifted = F.pad(x, (-1, x.shape[3] % 2, -1, x.shape[2] % 2))
-        joined: Tensor = self.norm(torch.cat([self.even(x), self.odd(shifted)], 1))
-        return joined

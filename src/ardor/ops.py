@@ -11,8 +11,7 @@ from functools import partial
 
 from torch import nn
 
-from ardor.blocks import Chain, PoolBlock, SeparableBlock
-from ardor.layers import FactorizedReduce
+from ardor.blocks import Chain, FactorizedReduce, PointwiseBlock, PoolBlock, SeparableBlock
 
 ZERO = "none"
 
@@ -93,9 +92,21 @@ def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
 
 def skip(channels: int, stride: int, style: Style) -> nn.Module:
     """The identity, or what comes nearest to it at half the size."""
-    if stride == 1:
-        return nn.Identity()
-    return FactorizedReduce(channels, channels, conv=style.conv, norm=style.norm)
+    return nn.Identity() if stride == 1 else halve(channels, channels, style)
+
+
+def halve(inputs: int, outputs: int, style: Style) -> Chain:
+    """ReLU-conv-BN to half the size, in either order of the operations."""
+    even, odd = (
+        style.conv(inputs, count, 1, stride=2, bias=False)
+        for count in (outputs // 2, outputs - outputs // 2)
+    )
+    return Chain(FactorizedReduce(even, odd, style.norm(outputs)))
+
+
+def squeeze(inputs: int, outputs: int, style: Style) -> Chain:
+    """ReLU-conv-BN to another width, in either order of the operations."""
+    return Chain(PointwiseBlock(style.conv(inputs, outputs, 1, bias=False), style.norm(outputs)))
 
 
 Builder = Callable[[int, int, Style], nn.Module]

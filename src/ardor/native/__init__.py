@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ardor.files import write
 
-SOURCES = ("rows.h", "blocks.h", "edges.h", "states.h", "states.c")
+SOURCES = ("rows.h", "blocks.h", "chains.h", "states.h", "states.c")
 LOG = logging.getLogger("ardor")
 
 

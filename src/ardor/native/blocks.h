@@ -3,9 +3,9 @@
 /* A block in its place, and what a call makes of it: weights laid out for rows, sums, gradients. */
 typedef struct {
     const Block *b;
-    int term, level, last;                           /* its term, its place in the chain, whether it ends it */
+    int level, last;                                 /* its place in the chain, and whether it ends it */
     real *taps, *taps_var;                           /* (kernel * kernel, channels) */
-    real *matrix, *matrix_var, *transposed_var;      /* (in, out), (in, out), (out, in) */
+    real *matrix, *matrix_var, *transposed_var;      /* (inputs, channels), the same, (channels, inputs) */
     real *scale, *shift;                             /* of the normalised output */
     real *slope_g, *slope_z, *level_z;               /* of the gradient of z, as in that of a BatchNorm */
     double *sums;                                    /* (GROUPS, 2, channels) */
@@ -22,9 +22,12 @@ typedef struct {
 } NAME(Scratch);
 #define Scratch NAME(Scratch)
 
-INLINE size_t NAME(taps_size)(const Block *b, int c) { return rounded((size_t)b->kernel * b->kernel * c); }
+INLINE size_t NAME(taps_size)(const Block *b, int c) {
+    return b->kind == SEPARABLE ? rounded((size_t)b->kernel * b->kernel * c) : 0;
+}
+INLINE size_t NAME(matrix_size)(const Block *b, int c) { return b->pointwise ? (size_t)b->inputs * c : 0; }
 INLINE size_t NAME(grads_size)(const Block *b, int c) {
-    return (NAME(taps_size)(b, c) + (size_t)c * c) * (b->depthwise_log_var ? 2 : 1);
+    return (NAME(taps_size)(b, c) + NAME(matrix_size)(b, c)) * (b->pointwise_log_var ? 2 : 1);
 }
 
 /* The input of one image, normalised and rectified, inside a border that is zero already. */
@@ -42,12 +45,37 @@ static void NAME(prepare)(const Block *b, Frame f, const real *x, const Work *be
     if (b->depthwise_log_var) NAME(squares)(a->t, a->squared, f.size);
 }
 
+/* Pixel p of the row that a pointwise block reads, in the image x or its gradient; null outside of it. */
+INLINE real *NAME(pixel)(const Block *b, const real *x, int y, int p, int second) {
+    int row = y * b->stride + second, column = p * b->stride + second, c = b->inputs / b->stride;
+    return row < b->height && column < b->width ? (real *)x + ((size_t)row * b->width + column) * c : NULL;
+}
+
+/* The rectified input of a pointwise block, for one row. */
+static void NAME(gather_pixels)(const Block *b, const real *x, int y, real *line) {
+    int wide = out_size(b->width, b->stride), c = b->inputs / b->stride;
+    for (int p = 0; p < wide; p++)
+        for (int second = 0; second < b->stride; second++, line += c) {
+            const real *from = NAME(pixel)(b, x, y, p, second);
+            for (int ch = 0; ch < c; ch += LANES) put(line + ch, from ? where_positive(get(from + ch), get(from + ch)) : all(0));
+        }
+}
+
+/* Adds to dx what one row of a pointwise block passes back. */
+static void NAME(scatter_pixels)(const Block *b, const real *line, const real *dline, int y, real *dx) {
+    int wide = out_size(b->width, b->stride), c = b->inputs / b->stride;
+    for (int p = 0; p < wide; p++)
+        for (int second = 0; second < b->stride; second++, line += c, dline += c) {
+            real *to = NAME(pixel)(b, dx, y, p, second);
+            for (int ch = 0; to && ch < c; ch += LANES) put(to + ch, get(to + ch) + where_positive(get(line + ch), get(dline + ch)));
+        }
+}
+
 /* What the depthwise convolution gives for one row: certain, or drawn, with the factor of its variance. */
 static void NAME(activations)(const State *s, const Work *w, Frame f, Scratch *a, int n, int y) {
     const Block *b = w->b;
     int c = s->channels, high = out_size(b->height, b->stride), row = (out_size(b->width, b->stride) + 7) / 8 * 8;
-    int inset = f.border - pad_of(b);
-    size_t top = ((size_t)(y * b->stride + inset) * f.wide + inset) * c;
+    size_t top = (size_t)y * b->stride * f.wide * c;
     NAME(depthwise)(a->t + top, w->taps, a->line, c, f.wide, row, b->kernel, b->stride, b->dilation, 0);
     if (!b->depthwise_log_var) return;
     NAME(depthwise)(a->squared + top, w->taps_var, a->factor, c, f.wide, row, b->kernel, b->stride, b->dilation, 0);
@@ -55,17 +83,18 @@ static void NAME(activations)(const State *s, const Work *w, Frame f, Scratch *a
 }
 
 /* z of one image, and its sums. */
-static void NAME(separable)(const State *s, const Work *w, Frame f, Scratch *a, int n, double *sums) {
+static void NAME(convolution)(const State *s, const Work *w, Frame f, Scratch *a, const real *x, int n, double *sums) {
     const Block *b = w->b;
     int c = s->channels, high = out_size(b->height, b->stride), wide = out_size(b->width, b->stride);
     int row = (wide + 7) / 8 * 8;
     for (int y = 0; y < high; y++) {
         real *z = (real *)b->z + ((size_t)n * high + y) * wide * c, *made = row == wide ? z : a->made;
-        NAME(activations)(s, w, f, a, n, y);
-        NAME(product)(a->line, w->matrix, made, c, row);
+        if (b->kind == POINTWISE) NAME(gather_pixels)(b, x, y, a->line);
+        else NAME(activations)(s, w, f, a, n, y);
+        NAME(product)(a->line, w->matrix, made, b->inputs, c, row);
         if (b->pointwise_log_var) {
-            NAME(squares)(a->line, a->square, (size_t)row * c);
-            NAME(product)(a->square, w->matrix_var, a->spread, c, row);
+            NAME(squares)(a->line, a->square, (size_t)row * b->inputs);
+            NAME(product)(a->square, w->matrix_var, a->spread, b->inputs, c, row);
             NAME(draw)(s->noise, b->key, (uint32_t)(2 * (n * high + y) + 1), made, a->spread, row * c);
         }
         if (made != z) memcpy(z, made, sizeof(real) * wide * c);
@@ -180,21 +209,20 @@ static void NAME(pool_backward)(const State *s, const Work *w, Scratch *a, int n
     }
 }
 
-/* The gradient of the depthwise output into dline, and of its variance into factor, for one row. */
-static void NAME(pointwise_backward)(const State *s, const Work *w, Scratch *a, uint32_t place,
-                                     int row, int wide, real *grads) {
+/* From dz of one row: the gradient of the pointwise input into dline, and of its variance into factor. */
+static void NAME(pointwise_backward)(const State *s, const Work *w, Scratch *a, uint32_t place, int row, int wide, real *grads) {
     const Block *b = w->b;
-    int c = s->channels;
-    size_t taps = NAME(taps_size)(b, c), count = (size_t)row * c;
-    NAME(product)(a->dz, b->pointwise, a->dline, c, row);
-    if (grads) NAME(outer)(a->line, a->dz, grads + taps, c, wide);
+    int c = s->channels, inputs = b->inputs;
+    size_t taps = NAME(taps_size)(b, c), count = (size_t)row * inputs;
+    NAME(product)(a->dz, b->pointwise, a->dline, c, inputs, row);
+    if (grads) NAME(outer)(a->line, a->dz, grads + taps, inputs, c, wide);
     if (!b->pointwise_log_var) return;
     NAME(squares)(a->line, a->square, count);
-    NAME(product)(a->square, w->matrix_var, a->spread, c, row);
-    NAME(draw)(s->noise, b->key, place, a->back, a->spread, (int)count);
-    for (size_t i = 0; i < count; i++) a->spread[i] *= a->dz[i];
-    if (grads) NAME(outer)(a->square, a->spread, grads + 2 * taps + (size_t)c * c, c, wide);
-    NAME(product)(a->spread, w->transposed_var, a->more, c, row);
+    NAME(product)(a->square, w->matrix_var, a->spread, inputs, c, row);
+    NAME(draw)(s->noise, b->key, place, a->back, a->spread, row * c);
+    for (int i = 0; i < row * c; i++) a->spread[i] *= a->dz[i];
+    if (grads) NAME(outer)(a->square, a->spread, grads + 2 * taps + NAME(matrix_size)(b, c), inputs, c, wide);
+    NAME(product)(a->spread, w->transposed_var, a->more, c, inputs, row);
     for (size_t i = 0; i < count; i++) {
         a->dline[i] += 2 * a->line[i] * a->more[i];
         a->factor[i] *= a->dline[i];
@@ -206,8 +234,8 @@ static void NAME(input_gradient)(const Work *w, Frame f, Scratch *a, int y, cons
                                  double *sums, int c) {
     const Block *b = w->b;
     size_t inner = ((size_t)(y + f.border) * f.wide + f.border) * c;
-    int inset = f.border - pad_of(b), row = (b->width + 7) / 8 * 8, uncertain = b->depthwise_log_var != 0;
-    size_t outer = ((size_t)(y + inset) * f.wide + inset) * c;
+    int row = (b->width + 7) / 8 * 8, uncertain = b->depthwise_log_var != 0;
+    size_t outer = (size_t)y * f.wide * c;
     const real *from = a->u + inner, *from_var = a->v + inner, *seen = a->t + inner;
     if (b->stride == 1) {
         NAME(depthwise)(a->u + outer, w->taps, a->back, c, f.wide, row, b->kernel, 1, b->dilation, 1);
@@ -224,30 +252,35 @@ static void NAME(input_gradient)(const Work *w, Frame f, Scratch *a, int y, cons
 }
 
 /* Gradients of a block from g, that of its normalised (and rectified) output; its input is prepared. */
-static void NAME(separable_backward)(const State *s, const Work *w, Frame f, Scratch *a, int n,
+static void NAME(convolution_backward)(const State *s, const Work *w, Frame f, Scratch *a, int n,
                                      const real *x, const real *g, real gate, real *grads, real *dx,
                                      double *sums) {
     const Block *b = w->b;
-    int c = s->channels, k = b->kernel, uncertain = b->depthwise_log_var != 0, inset = f.border - pad_of(b);
+    int c = s->channels, k = b->kernel, uncertain = b->depthwise_log_var != 0;
     int high = out_size(b->height, b->stride), wide = out_size(b->width, b->stride), row = (wide + 7) / 8 * 8;
-    size_t taps = NAME(taps_size)(b, c);
-    if (b->stride > 1) memset(a->u, 0, sizeof(real) * f.size); /* scattered into, elsewhere overwritten */
-    if (b->stride > 1 && uncertain) memset(a->v, 0, sizeof(real) * f.size);
+    size_t of_variance = NAME(taps_size)(b, c) + NAME(matrix_size)(b, c);
+    int scattered = b->stride > 1 && b->kind == SEPARABLE; /* elsewhere all of it is overwritten */
+    if (scattered) memset(a->u, 0, sizeof(real) * f.size);
+    if (scattered && uncertain) memset(a->v, 0, sizeof(real) * f.size);
     for (int y = 0; y < high; y++) {
-        size_t top = ((size_t)(y * b->stride + inset) * f.wide + inset) * c, at = (size_t)y * wide * c;
+        size_t top = (size_t)y * b->stride * f.wide * c, at = (size_t)y * wide * c;
         size_t into = ((size_t)(y + f.border) * f.wide + f.border) * c;
-        NAME(activations)(s, w, f, a, n, y);
-        NAME(output_gradient)(w, gate, g + at, (const real *)b->z + (size_t)n * high * wide * c + at, c,
-                              wide, a->dz);
+        if (b->kind == POINTWISE) NAME(gather_pixels)(b, x, y, a->line);
+        else NAME(activations)(s, w, f, a, n, y);
+        NAME(output_gradient)(w, gate, g + at, (const real *)b->z + (size_t)n * high * wide * c + at, c, wide, a->dz);
         NAME(pointwise_backward)(s, w, a, (uint32_t)(2 * (n * high + y) + 1), row, wide, grads);
+        if (b->kind == POINTWISE) {
+            NAME(scatter_pixels)(b, a->line, a->dline, y, dx);
+            continue;
+        }
         if (grads) NAME(taps)(a->t + top, a->dline, grads, c, f.wide, wide, k, b->stride, b->dilation);
         if (b->stride > 1) NAME(scatter)(b, f.wide, w->taps, a->dline, a->u + top, c);
         else memcpy(a->u + into, a->dline, sizeof(real) * wide * c);
         if (!uncertain) continue;
-        if (grads) NAME(taps)(a->squared + top, a->factor, grads + taps + (size_t)c * c, c, f.wide, wide, k, b->stride, b->dilation);
+        if (grads) NAME(taps)(a->squared + top, a->factor, grads + of_variance, c, f.wide, wide, k, b->stride, b->dilation);
         if (b->stride > 1) NAME(scatter)(b, f.wide, w->taps_var, a->factor, a->v + top, c);
         else memcpy(a->v + into, a->factor, sizeof(real) * wide * c);
     }
-    for (int y = 0; y < b->height; y++)
+    for (int y = 0; b->kind == SEPARABLE && y < b->height; y++)
         NAME(input_gradient)(w, f, a, y, x + (size_t)y * b->width * c, dx + (size_t)y * b->width * c, sums, c);
 }

@@ -58,45 +58,45 @@ static void NAME(depthwise)(const real *t, const real *w, real *out, int c, int 
 }
 
 /* out[pixel][o] = sum_i in[pixel][i] w[i][o]: eight pixels, one or two vectors of outputs at a time. */
-INLINE void NAME(product_of)(const real *in, const real *w, real *out, int c, int row, int o, int n) {
+INLINE void NAME(product_of)(const real *in, const real *w, real *out, int inputs, int outputs, int row, int o, int n) {
     for (int x = 0; x < row; x += 8) {
         vec sum[8][2] = {0};
-        for (int i = 0; i < c; i++)
+        for (int i = 0; i < inputs; i++)
             for (int j = 0; j < n; j++) {
-                vec v = get(w + i * c + o + LANES * j);
-                for (int p = 0; p < 8; p++) sum[p][j] += in[(x + p) * c + i] * v;
+                vec v = get(w + i * outputs + o + LANES * j);
+                for (int p = 0; p < 8; p++) sum[p][j] += in[(x + p) * inputs + i] * v;
             }
         for (int p = 0; p < 8; p++)
-            for (int j = 0; j < n; j++) put(out + (x + p) * c + o + LANES * j, sum[p][j]);
+            for (int j = 0; j < n; j++) put(out + (x + p) * outputs + o + LANES * j, sum[p][j]);
     }
 }
 
-static void NAME(product)(const real *in, const real *w, real *out, int c, int row) {
+static void NAME(product)(const real *in, const real *w, real *out, int inputs, int outputs, int row) {
     int o = 0;
-    for (; o + 2 * LANES <= c; o += 2 * LANES) NAME(product_of)(in, w, out, c, row, o, 2);
-    for (; o < c; o += LANES) NAME(product_of)(in, w, out, c, row, o, 1);
+    for (; o + 2 * LANES <= outputs; o += 2 * LANES) NAME(product_of)(in, w, out, inputs, outputs, row, o, 2);
+    for (; o < outputs; o += LANES) NAME(product_of)(in, w, out, inputs, outputs, row, o, 1);
 }
 
 /* w[i][o] += sum over pixels of a[pixel][i] b[pixel][o] */
-INLINE void NAME(outer_of)(const real *a, const real *b, real *w, int c, int pixels, int i, int o, int n) {
+INLINE void NAME(outer_of)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels, int i, int o, int n) {
     vec sum[8][2] = {0};
     for (int x = 0; x < pixels; x++)
         for (int j = 0; j < n; j++) {
-            vec v = get(b + x * c + o + LANES * j);
-            for (int p = 0; p < 8; p++) sum[p][j] += a[x * c + i + p] * v;
+            vec v = get(b + x * outputs + o + LANES * j);
+            for (int p = 0; p < 8; p++) sum[p][j] += a[x * inputs + i + p] * v;
         }
     for (int p = 0; p < 8; p++)
         for (int j = 0; j < n; j++) {
-            real *to = w + (i + p) * c + o + LANES * j;
+            real *to = w + (i + p) * outputs + o + LANES * j;
             put(to, get(to) + sum[p][j]);
         }
 }
 
-static void NAME(outer)(const real *a, const real *b, real *w, int c, int pixels) {
-    for (int i = 0; i < c; i += 8) {
+static void NAME(outer)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels) {
+    for (int i = 0; i < inputs; i += 8) {
         int o = 0;
-        for (; o + 2 * LANES <= c; o += 2 * LANES) NAME(outer_of)(a, b, w, c, pixels, i, o, 2);
-        for (; o < c; o += LANES) NAME(outer_of)(a, b, w, c, pixels, i, o, 1);
+        for (; o + 2 * LANES <= outputs; o += 2 * LANES) NAME(outer_of)(a, b, w, inputs, outputs, pixels, i, o, 2);
+        for (; o < outputs; o += LANES) NAME(outer_of)(a, b, w, inputs, outputs, pixels, i, o, 1);
     }
 }
 

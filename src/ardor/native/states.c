@@ -1,9 +1,10 @@
 /* The native half of kernels.py, for float and for double.
  *
- * A state is the sum of terms under gates. A term is a tensor, or a chain of blocks on a tensor; terms
- * of the same tensor form an edge. A block is a pool, or rectifies its input if asked and convolves it
- * depthwise and then pointwise; its output is normalised by the statistics of the batch. Everything is
- * channels last, and goes image by image.
+ * A state is the sum of terms under gates. A term is a tensor, or a chain of blocks on a tensor.
+ * A block is a pool, or rectifies its input if asked and convolves it,
+ * depthwise and then pointwise, or pointwise only; its output is normalised by the statistics of the
+ * batch. Everything is channels last, and goes image by image. A pointwise block with a stride of two
+ * pairs each second pixel with its lower right neighbour, so that none is lost (FactorizedReduce).
  *
  * Only the raw output of each block is kept. Normalisation and ReLU are applied as the next block, or the
  * sum, reads it: v = z * scale + shift, per channel. The backward pass makes again what it needs.
@@ -30,15 +31,15 @@
 #define TABLE 65536 /* numbers in the table of noise, then CHUNK more */
 #define CHUNK 512   /* neighbours that share a place in it */
 
-enum { SEPARABLE, AVERAGE, MAXIMUM };
+enum { SEPARABLE, AVERAGE, MAXIMUM, POINTWISE };
 
 typedef struct {
     int kind, kernel, stride, dilation;
     int relu, relu_last; /* on the input; on the normalised output */
-    int height, width;   /* of the input */
+    int height, width, inputs; /* of the input; its channels, or twice as many where pixels are paired */
     uint32_t key[2];     /* of the noise */
     double eps;
-    const void *depthwise, *pointwise;                 /* (channels, kernel * kernel), (out, in) */
+    const void *depthwise, *pointwise;                 /* (channels, kernel * kernel), (channels, inputs) */
     const void *depthwise_log_var, *pointwise_log_var; /* null where weights are certain */
     const void *gamma, *beta;                          /* of the normalisation; null without */
     void *z, *mean, *spread;                           /* the output, its mean, 1 / its standard deviation */
@@ -53,7 +54,7 @@ typedef struct {
 } Term;
 
 typedef struct {
-    int images, height, width, channels, terms;
+    int images, height, width, channels, terms; /* of the sum */
     const Term *term; /* those of one x side by side */
     const void *gate; /* (terms, images) */
     const void *noise; /* (TABLE + CHUNK) standard normal numbers; null where all is certain */
@@ -72,25 +73,17 @@ INLINE uint32_t mixture(uint32_t x) {
 }
 
 INLINE int out_size(int size, int stride) { return (size - 1) / stride + 1; }
-INLINE int pad_of(const Block *b) { return b->kind == SEPARABLE ? b->dilation * (b->kernel / 2) : 0; }
 INLINE size_t rounded(size_t count) { return (count + 15) / 16 * 16; }
 
-/* An image with a border for every block that reads it; rows hold eights of pixels, read but not kept. */
+/* An image with a border; rows hold eights of pixels, read but not kept. */
 typedef struct { int border, wide; size_t size; } Frame;
 
-static Frame frame_of(const Term *term, int terms, int level, int channels) {
-    Frame f = {0, 0, 0};
-    for (int k = 0; k < terms; k++)
-        if (term[k].blocks > level && pad_of(&term[k].block[level]) > f.border) f.border = pad_of(&term[k].block[level]);
-    for (int k = 0; k < terms; k++) {
-        if (term[k].blocks <= level) continue;
-        const Block *b = &term[k].block[level];
-        int read = (out_size(b->width, b->stride) + 7) / 8 * 8 * b->stride, held = (b->width + 7) / 8 * 8;
-        int wide = (read > held ? read : held) + 2 * f.border;
-        size_t size = (size_t)(b->height + 2 * f.border + b->stride) * wide * channels;
-        if (wide > f.wide) f.wide = wide;
-        if (size > f.size) f.size = size;
-    }
+static Frame frame_of(const Block *b, int channels) {
+    int border = b->kind == SEPARABLE ? b->dilation * (b->kernel / 2) : 0;
+    int read = (out_size(b->width, b->stride) + 7) / 8 * 8 * b->stride, held = (b->width + 7) / 8 * 8;
+    int wide = (read > held ? read : held) + 2 * border;
+    Frame f = {border, wide, (size_t)(b->height + 2 * border + b->stride) * wide * channels};
+    if (b->kind != SEPARABLE) f.size = 0;
     return f;
 }
 
@@ -100,7 +93,7 @@ static Frame frame_of(const Term *term, int terms, int level, int channels) {
 #define NAME(x) x##_float8
 #include "rows.h"
 #include "blocks.h"
-#include "edges.h"
+#include "chains.h"
 #include "states.h"
 #undef LANES
 #undef NAME
@@ -109,7 +102,7 @@ static Frame frame_of(const Term *term, int terms, int level, int channels) {
 #define NAME(x) x##_float16
 #include "rows.h"
 #include "blocks.h"
-#include "edges.h"
+#include "chains.h"
 #include "states.h"
 #undef LANES
 #undef NAME
@@ -123,5 +116,5 @@ static Frame frame_of(const Term *term, int terms, int level, int channels) {
 #define NAME(x) x##_double
 #include "rows.h"
 #include "blocks.h"
-#include "edges.h"
+#include "chains.h"
 #include "states.h"

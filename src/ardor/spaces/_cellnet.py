@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice
 from ardor.bayes import Gates
-from ardor.blocks import Mixed, Terms, shut, state
-from ardor.layers import FactorizedReduce, linear_for
-from ardor.ops import OPS, ZERO, Style
+from ardor.blocks import Chain, Mixed, Terms, output, shut, state
+from ardor.layers import linear_for
+from ardor.ops import OPS, ZERO, Style, halve, squeeze
 from ardor.spaces import Net
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ class Cell(nn.Module):
         self.inputs = nn.ModuleList(
             [
                 # The cell before a reduction is twice as large as what the reduction gave.
-                FactorizedReduce(before, self.channels, conv=style.conv, norm=style.norm)
-                if halved
-                else squeeze(before, self.channels, style),
+                (halve if halved else squeeze)(before, self.channels, style),
                 squeeze(last, self.channels, style),
             ]
         )
@@ -107,7 +105,7 @@ class Cell(nn.Module):
                     self.edges[name] = Mixed(space.operations, ops)
 
     def forward(self, before: Tensor, last: Tensor, gates: Gates | None) -> Tensor:
-        states = [self.inputs[0](before), self.inputs[1](last)]
+        states = [output(self.inputs[0], before), output(self.inputs[1], last)]
         for node, sources in self.sources.items():
             edge_gates = self._gate(gates, f">{node}")
             closed = shut(edge_gates)
@@ -178,11 +176,6 @@ class AuxiliaryHead(nn.Module):
         fits = min(x.shape[2:]) >= 8
         x = F.avg_pool2d(x, 5, stride=3) if fits else F.adaptive_avg_pool2d(x, 2)
         return self.classify(self.features(x).mean((2, 3)))  # type: ignore[no-any-return]
-
-
-def squeeze(inputs: int, outputs: int, style: Style) -> nn.Sequential:
-    """ReLU-conv-BN to a cell's width, in either order of the operations."""
-    return nn.Sequential(nn.ReLU(), style.conv(inputs, outputs, 1, bias=False), style.norm(outputs))
 
 
 def squared_norm(module: nn.Module | None) -> Tensor:

@@ -1,37 +1,34 @@
-/* An edge: the terms of one tensor on all images, level by level, since statistics need the whole batch. */
+/* A term: its chain on all images, block by block, since statistics need the whole batch. */
 
 typedef struct {
     const State *s;
     const Term *term;
-    int terms, blocks, depth, uncertain, backward;
-    const real *gate; /* (terms, images) */
+    int uncertain, backward, first; /* whether it is the first of all terms, or of those of its tensor */
+    const real *gate;               /* (images) */
     real *dgate;
-    Work *work;
-} NAME(Edge);
-#define Edge NAME(Edge)
+    Work *work; /* one for each block */
+} NAME(Chain);
+#define Chain NAME(Chain)
 
 #define EACH_IMAGE(n, group) \
     for (int group = 0; group < GROUPS; group++) \
         for (int n = group * e->s->images / GROUPS; n < (group + 1) * e->s->images / GROUPS; n++)
-#define EACH_BLOCK(w, at) \
-    for (Work *w = e->work; w < e->work + e->blocks; w++) \
-        if (at)
 
 INLINE real NAME(variance)(real log_var) { /* held where float can square and sum it, as in layers.py */
     return (real)exp(log_var < -30 ? -30 : log_var > 10 ? 10 : log_var);
 }
 
 /* Room for what a call makes of its blocks; only counted while there is no arena. */
-static size_t NAME(room)(const Edge *e, real *arena) {
+static size_t NAME(room)(const Chain *e, real *arena) {
     size_t used = 0, c = e->s->channels;
-    EACH_BLOCK(w, 1) {
+    for (Work *w = e->work; w < e->work + e->term->blocks; w++) {
         const Block *b = w->b;
-        int separable = b->kind == SEPARABLE, uncertain = b->depthwise_log_var != 0, grads = e->backward && b->ddepthwise;
-        size_t taps = NAME(taps_size)(b, (int)c), square = c * c;
+        int uncertain = b->pointwise_log_var != 0, grads = e->backward && b->dpointwise;
+        size_t taps = NAME(taps_size)(b, (int)c), matrix = NAME(matrix_size)(b, (int)c);
         size_t image = (size_t)out_size(b->height, b->stride) * out_size(b->width, b->stride) * c;
         real **parts[] = {&w->taps, &w->matrix, &w->taps_var, &w->matrix_var, &w->transposed_var, &w->scale, &w->shift,
                           &w->slope_g, &w->slope_z, &w->level_z, (real **)&w->sums, &w->grads, &w->between};
-        size_t sizes[] = {separable * taps, separable * square, uncertain * taps, uncertain * square, uncertain * square,
+        size_t sizes[] = {taps, matrix, uncertain * taps, uncertain * matrix, uncertain * matrix,
                           c, c, c, c, c, GROUPS * 2 * c * sizeof(double) / sizeof(real),
                           grads ? GROUPS * NAME(grads_size)(b, (int)c) : 0,
                           e->backward && !w->last ? e->s->images * image : 0};
@@ -57,15 +54,18 @@ static void NAME(lay_out)(const Work *w, int c) {
     int square = b->kernel * b->kernel;
     memset(w->sums, 0, sizeof(double) * GROUPS * 2 * c);
     if (w->grads) memset(w->grads, 0, sizeof(real) * GROUPS * NAME(grads_size)(b, c));
-    for (int i = 0; b->kind == SEPARABLE && i < c; i++) {
-        for (int t = 0; t < square; t++) w->taps[t * c + i] = depthwise[i * square + t];
-        for (int o = 0; o < c; o++) w->matrix[i * c + o] = pointwise[o * c + i];
-        if (!depthwise_log) continue;
-        for (int t = 0; t < square; t++) w->taps_var[t * c + i] = NAME(variance)(depthwise_log[i * square + t]);
-        for (int o = 0; o < c; o++) w->transposed_var[i * c + o] = NAME(variance)(pointwise_log[i * c + o]);
-    }
-    for (int i = 0; depthwise_log && i < c; i++)
-        for (int o = 0; o < c; o++) w->matrix_var[i * c + o] = w->transposed_var[o * c + i];
+    for (int i = 0; depthwise && i < c; i++)
+        for (int t = 0; t < square; t++) {
+            w->taps[t * c + i] = depthwise[i * square + t];
+            if (depthwise_log) w->taps_var[t * c + i] = NAME(variance)(depthwise_log[i * square + t]);
+        }
+    for (int o = 0; pointwise && o < c; o++)
+        for (int i = 0; i < b->inputs; i++) {
+            w->matrix[i * c + o] = pointwise[o * b->inputs + i];
+            if (!pointwise_log) continue;
+            w->transposed_var[o * b->inputs + i] = NAME(variance)(pointwise_log[o * b->inputs + i]);
+            w->matrix_var[i * c + o] = w->transposed_var[o * b->inputs + i];
+        }
 }
 
 /* The two sums of one channel, over groups in order. */
@@ -105,29 +105,34 @@ static void NAME(settle_backward)(const State *s, const Work *w) {
     }
 }
 
+/* The last block of a chain; none where a term is a tensor. */
+INLINE const Work *NAME(end_of)(const Chain *e) { return e->term->blocks ? e->work + e->term->blocks - 1 : NULL; }
+
 /* out (+)= gate * (rectified) (z * scale + shift), for one image; a tensor is taken as it is. */
-static void NAME(combine)(const Edge *e, const Term *term, const Work *w, int n, int first) {
+static void NAME(combine)(const Chain *e, int n) {
+    const Work *w = NAME(end_of)(e);
     int c = e->s->channels, rectified = w && w->b->relu_last;
     size_t size = (size_t)e->s->height * e->s->width * c;
-    const real *z = (const real *)(w ? w->b->z : term->x) + n * size;
+    const real *z = (const real *)(w ? w->b->z : e->term->x) + n * size;
     real *out = (real *)e->s->out + n * size;
-    vec gate = all(e->gate[(term - e->term) * (size_t)e->s->images + n]);
+    vec gate = all(e->gate[n]);
     for (int ch = 0; ch < c; ch += LANES) {
         vec scale = w ? get(w->scale + ch) : all(1), shift = w ? get(w->shift + ch) : all(0);
         for (size_t at = ch; at < size; at += c) {
             vec v = get(z + at) * scale + shift;
             if (rectified) v = where_positive(v, v);
-            put(out + at, first ? gate * v : get(out + at) + gate * v);
+            put(out + at, e->first ? gate * v : get(out + at) + gate * v);
         }
     }
 }
 
-/* The gradient of a term's gate for one image, and the sums that its normalisation's gradient needs. */
-static void NAME(gate_gradient)(const Edge *e, const Term *term, const Work *w, int n, int group) {
+/* The gradient of the gate for one image, and the sums that the last normalisation's gradient needs. */
+static void NAME(gate_gradient)(const Chain *e, int n, int group) {
+    const Work *w = NAME(end_of)(e);
     int c = e->s->channels, rectified = w && w->b->relu_last;
-    size_t size = (size_t)e->s->height * e->s->width * c, at_gate = (term - e->term) * (size_t)e->s->images + n;
-    const real *z = (const real *)(w ? w->b->z : term->x) + n * size, *g = (const real *)e->s->g + n * size;
-    double total = 0, gate = e->gate[at_gate];
+    size_t size = (size_t)e->s->height * e->s->width * c;
+    const real *z = (const real *)(w ? w->b->z : e->term->x) + n * size, *g = (const real *)e->s->g + n * size;
+    double total = 0, gate = e->gate[n];
     for (int ch = 0; ch < c; ch += LANES) {
         vec scale = w ? get(w->scale + ch) : all(1), shift = w ? get(w->shift + ch) : all(0);
         vec first = all(0), second = all(0);
@@ -143,23 +148,24 @@ static void NAME(gate_gradient)(const Edge *e, const Term *term, const Work *w, 
             if (w) w->sums[group * 2 * c + c + ch + i] += gate * second[i];
         }
     }
-    e->dgate[at_gate] = (real)total;
+    e->dgate[n] = (real)total;
 }
 
 /* Gradients of the weights, over groups in order, in torch's layout; d log_var = variance * d variance. */
 static void NAME(gather)(const Work *w, int c) {
     const Block *b = w->b;
-    int square = b->kernel * b->kernel, uncertain = b->depthwise_log_var != 0;
+    int square = b->kind == SEPARABLE ? b->kernel * b->kernel : 0, inputs = b->inputs;
     size_t size = NAME(grads_size)(b, c), taps = NAME(taps_size)(b, c);
     for (int group = 1; group < GROUPS; group++)
         for (size_t i = 0; i < size; i++) w->grads[i] += w->grads[group * size + i];
     const real *grads = w->grads;
     real *depthwise[2] = {b->ddepthwise, b->ddepthwise_log_var}, *pointwise[2] = {b->dpointwise, b->dpointwise_log_var};
-    for (int each = 0; each <= uncertain; each++, grads += taps + (size_t)c * c)
-        for (int i = 0; i < c; i++) {
+    for (int each = 0; each < 2 && pointwise[each]; each++, grads += size / 2) {
+        for (int i = 0; i < c; i++)
             for (int t = 0; t < square; t++)
                 depthwise[each][i * square + t] = grads[t * c + i] * (each ? w->taps_var[t * c + i] : 1);
-            for (int o = 0; o < c; o++)
-                pointwise[each][o * c + i] = grads[taps + i * c + o] * (each ? w->matrix_var[i * c + o] : 1);
-        }
+        for (int o = 0; o < c; o++)
+            for (int i = 0; i < inputs; i++)
+                pointwise[each][o * inputs + i] = grads[taps + i * c + o] * (each ? w->matrix_var[i * c + o] : 1);
+    }
 }
