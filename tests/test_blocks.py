@@ -1,14 +1,38 @@
 """States: candidates added up under their gates, natively or layer by layer."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from ardor import kernels
-from ardor.blocks import Block, Chain, DropPath, Mixed, Terms, shut, state
-from ardor.ops import OPS, Style
+from ardor.blocks import (
+    Block,
+    Chain,
+    DropPath,
+    FactorizedReduce,
+    Mixed,
+    Terms,
+    output,
+    shut,
+    state,
+)
+from ardor.layers import VariationalConv2d
+from ardor.ops import OPS, Style, halve, squeeze
 
 native = pytest.mark.skipif(kernels.library() is None, reason="no compiler here")
+
+
+class Alone(nn.Module):
+    """A chain by itself, natively."""
+
+    def __init__(self, chain: Chain) -> None:
+        super().__init__()
+        self.chain = chain
+
+    def forward(self, x: Tensor) -> Tensor:
+        return output(self.chain, x)
 
 
 def added(mixed: Mixed, x: Tensor, gates: Tensor | None = None) -> Tensor | None:
@@ -106,3 +130,62 @@ def test_statistics_of_the_data_set_are_used_where_the_net_is_only_evaluated() -
     assert isinstance(chain, Chain)
     assert all(isinstance(block, Block) and block.native() for block in chain.blocks())
     assert not any(block.native() for block in chain.eval().blocks())
+
+
+@pytest.mark.parametrize(("side", "half"), [(8, 4), (7, 4), (1, 1)])
+def test_halving_gives_the_size_of_any_strided_operation(side: int, half: int) -> None:
+    chain = halve(3, 5, Style(searching=False)).eval()
+    assert chain(torch.randn(2, 3, side, side)).shape == (2, 5, half, half)
+
+
+def test_halving_sees_even_and_odd_pixels() -> None:
+    (block,) = halve(1, 2, Style()).blocks()
+    assert isinstance(block, FactorizedReduce)
+    nn.init.ones_(block.even.weight)
+    nn.init.ones_(block.odd.weight)
+    block.norm = nn.Identity()
+    even, odd = block(torch.arange(1.0, 17.0).reshape(1, 1, 4, 4))[0]
+    assert even.tolist() == [[1, 3], [9, 11]]
+    assert odd.tolist() == [[6, 8], [14, 16]]
+
+
+@native
+@pytest.mark.parametrize("make", [halve, squeeze])
+@pytest.mark.parametrize("side", [8, 7])
+@pytest.mark.parametrize(("inputs", "outputs"), [(32, 16), (24, 16), (16, 48)])
+def test_pointwise_blocks_are_the_plain_ones(
+    make: Callable[..., Chain], side: int, inputs: int, outputs: int
+) -> None:
+    chain, x = make(inputs, outputs, Style()), torch.randn(3, inputs, side, side).requires_grad_()
+    assert chain.native(x)
+    ours, theirs = output(chain, x), chain(x)
+    upstream = torch.randn_like(theirs)
+    wanted = [x, *chain.parameters()]
+    for mine, other in zip(
+        [ours, *torch.autograd.grad(ours, wanted, upstream)],
+        [theirs, *torch.autograd.grad(theirs, wanted, upstream)],
+        strict=True,
+    ):
+        assert (mine - other).norm() <= 1e-4 * other.norm() + 1e-5
+
+
+@native
+@pytest.mark.parametrize("make", [halve, squeeze])
+def test_drawn_pointwise_blocks_have_the_gradients_of_differences(
+    make: Callable[..., Chain],
+) -> None:
+    chain = make(8, 16, Style(VariationalConv2d)).double()
+    for conv in (module for module in chain.modules() if isinstance(module, VariationalConv2d)):
+        nn.init.constant_(conv.log_var, -1.0)
+    x = torch.randn(2, 8, 4, 5, dtype=torch.float64).requires_grad_()
+    names = [name for name, _ in chain.named_parameters()]
+
+    def function(x: Tensor, *weights: Tensor) -> Tensor:
+        torch.manual_seed(1)  # the same noise each time
+        given = dict(zip(names, weights, strict=True))
+        return torch.func.functional_call(
+            Alone(chain), {f"chain.{n}": w for n, w in given.items()}, x
+        )
+
+    weights = [parameter.detach().clone().requires_grad_() for parameter in chain.parameters()]
+    assert torch.autograd.gradcheck(function, (x, *weights), atol=1e-4, rtol=1e-3, fast_mode=True)

@@ -62,7 +62,7 @@ def weights_of(terms: list[Term], channels: int, dtype: torch.dtype) -> list[Ten
             "depthwise": (channels, 1, shape.kernel, shape.kernel),
             "pointwise": (channels, channels, 1, 1),
         }
-        for slot in shape.slots():
+        for slot in shape.slots:
             size = sizes.get(slot.removesuffix("_log_var"), (channels,))
             found.append(torch.randn(size, dtype=dtype).requires_grad_())
     return found
@@ -75,7 +75,7 @@ def plain(sources: list[Tensor], terms: list[Term], gates: Tensor, weights: list
     for term in terms:
         h = sources[term.source]
         for s in term.chain:
-            w = {slot: next(left) for slot in s.slots()}
+            w = {slot: next(left) for slot in s.slots}
             h = F.relu(h) if s.relu else h
             padding = s.dilation * (s.kernel // 2)
             if s.kind == "separable":

@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from ardor.layers import (
-    FactorizedReduce,
     Variational,
     VariationalConv2d,
     VariationalLinear,
@@ -122,19 +121,3 @@ def test_noise_is_standard_normal_in_the_layout_of_its_model(layout: torch.memor
     assert noise.stride() == x.stride()
     assert noise.mean().abs().item() < 0.02
     assert noise.var().item() == pytest.approx(1, abs=0.03)
-
-
-@pytest.mark.parametrize(("side", "half"), [(8, 4), (7, 4), (1, 1), (2, 1)])
-def test_factorized_reduce_halves_any_side(side: int, half: int) -> None:
-    layer = FactorizedReduce(3, 5, conv=nn.Conv2d, norm=nn.BatchNorm2d).eval()
-    assert layer(torch.randn(2, 3, side, side)).shape == (2, 5, half, half)
-
-
-def test_factorized_reduce_sees_even_and_odd_pixels() -> None:
-    layer = FactorizedReduce(1, 2, conv=nn.Conv2d, norm=lambda _: nn.Identity())
-    nn.init.ones_(layer.even.weight)
-    nn.init.ones_(layer.odd.weight)
-    x = torch.arange(1.0, 17.0).reshape(1, 1, 4, 4)
-    even, odd = layer(x)[0]
-    assert even.tolist() == [[1, 3], [9, 11]]
-    assert odd.tolist() == [[6, 8], [14, 16]]

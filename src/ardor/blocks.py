@@ -38,10 +38,10 @@ class Block(nn.Module, ABC):
 
     @torch.no_grad()
     def remember_(self, mean: Tensor, spread: Tensor, count: int) -> None:
-        """Moves the running statistics, where the normalisation keeps any, as BatchNorm does."""
+        """Moves the running statistics as BatchNorm does."""
         norm = self.norm
-        if not norm.training or norm.running_mean is None or norm.running_var is None:
-            return
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
         share = 0.1 if norm.momentum is None else norm.momentum
         variance = (
             (spread.square().reciprocal() - norm.eps).clamp_min(0) * count / max(count - 1, 1)
@@ -181,14 +181,22 @@ class PoolBlock(Block):
 class Chain(nn.Sequential):
     """Blocks, one after another."""
 
+    def __init__(self, *blocks: Block) -> None:
+        super().__init__(*blocks)
+        self._shapes: dict[bool, tuple[kernels.Shape, ...]] = {}  # while training, and otherwise
+
     def blocks(self) -> list[Block]:
         """Its blocks."""
         return [block for block in self if isinstance(block, Block)]
 
     def shapes(self) -> tuple[kernels.Shape, ...]:
         """What kernels.py must know of them."""
-        blocks = self.blocks()
-        return tuple(b.shape(first=b is blocks[0], last=b is blocks[-1]) for b in blocks)
+        if self.training not in self._shapes:
+            blocks = self.blocks()
+            self._shapes[self.training] = tuple(
+                b.shape(first=b is blocks[0], last=b is blocks[-1]) for b in blocks
+            )
+        return self._shapes[self.training]
 
     def native(self, x: Tensor) -> bool:
         """Whether kernels.py can take it on this input."""
@@ -258,8 +266,9 @@ def _native(parts: Sequence[tuple[Tensor, Chain | None]], gates: Tensor) -> Tens
     gates = gates if order == list(range(len(parts))) else gates[:, order]
     total, statistics = kernels.state(list(sources.values()), terms, gates, weights)
     count = total.numel() // total.shape[1]
-    for block, (mean, spread) in zip(blocks, statistics, strict=True):
-        block.remember_(mean, spread, count)
+    for index, block in enumerate(blocks):
+        if block.norm.training and block.norm.running_mean is not None:
+            block.remember_(statistics[index, 0], statistics[index, 1], count)
     return total
 
 

@@ -8,8 +8,9 @@ says so and blocks.py takes the plain way.
 """
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import torch
@@ -38,12 +39,13 @@ class Shape:
     affine: bool = False  # its normalisation has a scale and a shift of its own
     eps: float = 1e-5
 
-    def slots(self) -> list[str]:
+    @cached_property
+    def slots(self) -> tuple[str, ...]:
         """The weights it takes, in order."""
         convolutions = {"separable": ["depthwise", "pointwise"], "pointwise": ["pointwise"]}
         names = convolutions.get(self.kind, [])
         log_vars = [f"{name}_log_var" for name in names] if self.uncertain else []
-        return [*names, *log_vars, *["gamma", "beta"] * self.affine]
+        return (*names, *log_vars, *["gamma", "beta"] * self.affine)
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,22 @@ class _State(ctypes.Structure):
     ]
 
 
-def ready(x: Tensor, chain: Sequence[Shape]) -> bool:
+def ready(x: Tensor, chain: tuple[Shape, ...]) -> bool:
     """Whether the native code can take this chain on this input."""
     return (
         x.device.type == "cpu"
         and x.dtype in (torch.float32, torch.float64)
-        and x.shape[0] > 0
-        and all(shape.kernel in KERNELS for shape in chain)
-        and not any(count % LANES for s in chain for count in s.channels or x.shape[1:2])
+        and len(x) > 0
+        and _able(chain, x.shape[1])
         and library() is not None
     )
+
+
+@lru_cache(1024)
+def _able(chain: tuple[Shape, ...], channels: int) -> bool:
+    """Whether there is native code for these kernels and numbers of channels."""
+    counts = [count for shape in chain for count in shape.channels or (channels,)]
+    return all(shape.kernel in KERNELS for shape in chain) and not any(n % LANES for n in counts)
 
 
 def state(
@@ -109,79 +117,96 @@ def state(
     return found[0], found[1]
 
 
+@lru_cache(1024)
+def _block(shape: Shape, height: int, width: int, channels: int) -> _Block:
+    """A block on an input of that size, without its weights; to be copied."""
+    block = _Block(KINDS.index(shape.kind), shape.kernel, shape.stride, shape.dilation)
+    block.relu, block.relu_last, block.eps = shape.relu, shape.relu_last, shape.eps
+    block.height, block.width = height, width
+    # A stride pairs pixels, so that none is lost.
+    block.inputs = shape.channels[0] * shape.stride if shape.channels else channels
+    return block
+
+
+@lru_cache(1024)
+def _plan(
+    terms: tuple[Term, ...], sizes: tuple[tuple[int, int], ...], channels: int
+) -> tuple[tuple[_Block, ...], tuple[int, ...], tuple[int, int]]:
+    """The blocks of all terms, the elements of their outputs for one image, the size of the sum."""
+    blocks, counts, height, width = [], [], 0, 0
+    for term in terms:
+        height, width = sizes[term.source]
+        for shape in term.chain:
+            blocks.append(_block(shape, height, width, channels))
+            height, width = -(-height // shape.stride), -(-width // shape.stride)
+            counts.append(height * width * channels)
+    return tuple(blocks), tuple(counts), (height, width)
+
+
 class _Call:
     """A state as the native code knows it: sizes, pointers, and the tensors behind them."""
 
     def __init__(
         self,
         sources: Sequence[Tensor],
-        terms: Sequence[Term],
+        terms: tuple[Term, ...],
         gates: Tensor,
         weights: Sequence[Tensor],
     ) -> None:
         self.sources = [x.contiguous(memory_format=torch.channels_last) for x in sources]
         self.weights = [weight.contiguous() for weight in weights]
-        like = self.sources[0]
-        shapes = _shapes(terms)
-        batch = len(like)
-        self.channels = next((s.channels[1] for s in shapes if s.channels), like.shape[1])
+        self.shapes = [shape for term in terms for shape in term.chain]
+        like, batch = self.sources[0], len(self.sources[0])
+        self.channels = next((s.channels[1] for s in self.shapes if s.channels), like.shape[1])
+        sizes = tuple((x.shape[2], x.shape[3]) for x in self.sources)
+        plan, counts, self.size = _plan(terms, sizes, self.channels)
         self.gates = gates.expand(batch, -1).t().to(like.dtype).contiguous()  # (terms, images)
-        self.statistics = like.new_empty(len(shapes), 2, self.channels)
-        uncertain = any(shape.uncertain for shape in shapes)
+        # One for each block: pieces of moderate size are used again, large ones are new each time.
+        self.outputs = [like.new_empty(batch * count) for count in counts]
+        self.statistics = like.new_empty(len(plan), 2, self.channels)
+        uncertain = any(shape.uncertain for shape in self.shapes)
         self.noise = torch.randn(NOISE, dtype=like.dtype) if uncertain else None
-        self.keys = torch.randint(2**32, (len(shapes), 2)).tolist() if uncertain else None
-        self.outputs: list[Tensor] = []
-        self.blocks = (_Block * len(shapes))()
+        self.blocks = (_Block * len(plan))(*plan)
+        self.point_blocks()
         self.terms = (_Term * len(terms))()
-        self.size = self.lay(terms)
+        self.point_terms(terms)
 
-    def lay(self, terms: Sequence[Term]) -> tuple[int, int]:
-        """Fills in the terms and blocks; gives the size of their sum."""
-        weights, index = iter(self.weights), 0
-        height = width = 0
+    def point_blocks(self) -> None:
+        """Fills in where weights, outputs and statistics of the blocks are, and their noise."""
+        statistics = self.statistics.data_ptr()
+        row = self.channels * self.statistics.element_size()
+        weights = iter(self.weights)
+        keys = [[0, 0]] * len(self.blocks)
+        if self.noise is not None:
+            keys = torch.randint(2**32, (len(keys), 2)).tolist()
+        for index, (block, shape) in enumerate(zip(self.blocks, self.shapes, strict=True)):
+            block.z = self.outputs[index].data_ptr()
+            block.mean, block.spread = (
+                statistics + 2 * index * row,
+                statistics + (2 * index + 1) * row,
+            )
+            block.key[:] = keys[index]
+            for slot in shape.slots:
+                setattr(block, slot, next(weights).data_ptr())
+
+    def point_terms(self, terms: Sequence[Term]) -> None:
+        """Fills in what the terms read."""
+        index = 0
         for term, of in zip(self.terms, terms, strict=True):
             x = self.sources[of.source]
-            height, width = x.shape[2:]
-            term.x, term.size, term.blocks = x.data_ptr(), x[0].numel(), len(of.chain)
-            for at, shape in enumerate(of.chain):
-                if at == 0:
-                    term.block = ctypes.pointer(self.blocks[index])
-                height, width = self.lay_block(index, shape, height, width, weights)
-                index += 1
-        return height, width
+            term.x, term.size, term.blocks = x.data_ptr(), x.stride(0), len(of.chain)
+            if of.chain:
+                term.block = ctypes.pointer(self.blocks[index])
+            index += len(of.chain)
 
-    def lay_block(
-        self, index: int, shape: Shape, height: int, width: int, weights: Iterator[Tensor]
-    ) -> tuple[int, int]:
-        """Fills in one block; gives the size of its output."""
-        block = self.blocks[index]
-        block.kind, block.kernel, block.stride = (
-            KINDS.index(shape.kind),
-            shape.kernel,
-            shape.stride,
-        )
-        block.dilation, block.relu, block.relu_last = shape.dilation, shape.relu, shape.relu_last
-        block.height, block.width, block.eps = height, width, shape.eps
-        # A stride pairs pixels, so that none is lost.
-        block.inputs = shape.channels[0] * shape.stride if shape.channels else self.channels
-        if self.keys is not None:
-            block.key[:] = self.keys[index]
-        for slot in shape.slots():
-            setattr(block, slot, next(weights).data_ptr())
-        height, width = -(-height // shape.stride), -(-width // shape.stride)
-        self.outputs.append(self.empty(height, width))
-        block.z = self.outputs[-1].data_ptr()
-        block.mean, block.spread = (row.data_ptr() for row in self.statistics[index])
-        return height, width
-
-    def empty(self, height: int, width: int) -> Tensor:
-        """A new output, channels last."""
-        batch = self.gates.shape[1]
+    def empty(self) -> Tensor:
+        """A new tensor of the sum's size, channels last."""
+        batch, (height, width) = self.gates.shape[1], self.size
         return self.statistics.new_empty(batch, height, width, self.channels).permute(0, 3, 1, 2)
 
     def run(self, name: str, **tensors: Tensor) -> None:
         """Calls the native function for this type and number of channels."""
-        counts = [self.channels, *(block.inputs for block in self.blocks)]
+        counts = {self.channels, *(x.shape[1] for x in self.sources)}
         wide = not any(count % 16 for count in counts) and "avx512f" in processor()
         kind = "double" if self.gates.dtype == torch.float64 else f"float{16 if wide else 8}"
         of = _State(self.gates.shape[1], *self.size, self.channels, len(self.terms), self.terms)
@@ -202,7 +227,7 @@ class _Sum(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         call = _Call(tensors[:count], terms, gates, tensors[count:])
         # Not kept with the rest: an output that its own graph holds would never be freed.
-        out = call.empty(*call.size)
+        out = call.empty()
         call.run("state_forward", out=out)
         ctx.kept = call, terms, gates
         ctx.mark_non_differentiable(call.statistics)
@@ -222,15 +247,11 @@ class _Sum(torch.autograd.Function):
         dweights = [torch.empty_like(w) if any(wanted) else None for w in call.weights]
         slots = (
             (block, f"d{slot}")
-            for block, shape in zip(call.blocks, _shapes(terms), strict=True)
-            for slot in shape.slots()
+            for block, shape in zip(call.blocks, call.shapes, strict=True)
+            for slot in shape.slots
         )
         for (block, slot), gradient in zip(slots, dweights, strict=True):
             setattr(block, slot, None if gradient is None else gradient.data_ptr())
         call.run("state_backward", g=g, dgate=dgates)
         dgates = dgates.t() if len(gates) > 1 else dgates.sum(1)[None]
         return dgates.to(gates.dtype), None, None, *found, *dweights
-
-
-def _shapes(terms: Sequence[Term]) -> list[Shape]:
-    return [shape for term in terms for shape in term.chain]

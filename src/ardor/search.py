@@ -165,7 +165,8 @@ class SearchLoop:
 
     def step(self, train: Batch, held_out: Batch) -> None:
         """One step of the gates on held-out images, if they learn there; one of the weights."""
-        self.net.train()
+        if not self.net.training:  # going through all modules takes a while
+            self.net.train()
         if self.learning_gates and self.method.bilevel:
             self.gate_step(train, held_out)
         loss = self.loss(train)

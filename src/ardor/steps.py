@@ -161,9 +161,13 @@ def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:
     parameters = list(net.parameters())
     if config.optimiser == "sgd":
         return SGD(
-            parameters, config.rate, momentum=config.momentum, weight_decay=config.weight_decay
+            parameters,
+            config.rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            fused=True,
         )
-    return Adam(parameters, config.rate, weight_decay=config.weight_decay)
+    return Adam(parameters, config.rate, weight_decay=config.weight_decay, fused=True)
 
 
 def rate_at(config: Fitting, progress: float) -> float:

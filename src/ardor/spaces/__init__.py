@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ardor import discover
 from ardor.architecture import Architecture, Choice
-from ardor.bayes import Gates
+from ardor.bayes import Gates, log_uniform_kl
 from ardor.blocks import DropPath
 from ardor.errors import ArdorError
 from ardor.layers import Variational
@@ -38,8 +38,14 @@ class Net(nn.Module, ABC):
 
     def kl(self) -> Tensor:
         """KL of variational weights to their prior, summed over weights; 0 without any."""
-        terms = [module.kl() for module in self.modules() if isinstance(module, Variational)]
-        return torch.stack(terms).sum() if terms else torch.zeros(())
+        layers = [module for module in self.modules() if isinstance(module, Variational)]
+        if not layers:
+            return torch.zeros(())
+        # Side by side: a supernet has a thousand small layers.
+        return log_uniform_kl(
+            torch.cat([layer.weight.flatten() for layer in layers]),
+            torch.cat([layer.log_var.flatten() for layer in layers]),
+        )
 
     def drop_path_(self, rate: float) -> None:
         """Sets the rate at which paths are dropped while training."""

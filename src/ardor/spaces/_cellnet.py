@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice
 from ardor.bayes import Gates
-from ardor.blocks import Chain, Mixed, Terms, output, shut, state
+from ardor.blocks import Mixed, Terms, output, shut, state
 from ardor.layers import linear_for
 from ardor.ops import OPS, ZERO, Style, halve, squeeze
 from ardor.spaces import Net
