@@ -11,11 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ardor import blocks, kernels
-from ardor.blocks import Chain, Mixed, SeparableBlock
+from ardor import kernels, states
+from ardor.blocks import Chain, SeparableBlock
 from ardor.kernels import Shape, Term, ready, state
 from ardor.layers import VariationalConv2d
 from ardor.ops import OPS, Style
+from ardor.states import Mixed
 
 native = pytest.mark.skipif(kernels.library() is None, reason="no compiler here")
 CASES = {
@@ -250,7 +251,7 @@ def test_what_native_code_cannot_do_goes_the_plain_way() -> None:
     assert not ready(torch.randn(2, 8, 4, 4).half(), chain)
     edge = Mixed(("sep_conv_3x3",), {"sep_conv_3x3": OPS["sep_conv_3x3"](6, 1, Style())})
     for batch in (2, 0):
-        found = blocks.state([edge(torch.randn(batch, 6, 4, 4), torch.ones(1, 1))])
+        found = states.state([edge(torch.randn(batch, 6, 4, 4), torch.ones(1, 1))])
         assert found.shape == (batch, 6, 4, 4)
 
 

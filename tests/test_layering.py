@@ -14,7 +14,7 @@ LAYERS = [
     ["errors"],
     ["architecture", "schedules", "files", "settings", "events"],
     ["bayes", "config", "discover", "data"],
-    ["native", "kernels", "layers", "blocks", "runtime", "memory", "parts", "budget"],
+    ["native", "kernels", "layers", "blocks", "states", "runtime", "memory", "parts", "budget"],
     ["ops"],
     ["spaces"],
     ["methods"],

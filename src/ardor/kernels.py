@@ -4,7 +4,7 @@ A block is a separable convolution or a pool, normalised by the statistics of th
 would run and keep every layer of every chain. Here an input is read once for all the chains on it,
 only the raw output of a block is kept, normalisation and ReLU between two blocks are applied as the
 next one reads, and the backward pass makes again what it needs. Where there is no compiler, `ready`
-says so and blocks.py takes the plain way.
+says so and states.py takes the plain way.
 """
 
 import ctypes
@@ -215,7 +215,8 @@ class _Call:
             setattr(of, slot, tensor.data_ptr())
         native = library()
         assert native is not None
-        getattr(native, f"{name}_{kind}")(ctypes.byref(of))
+        if getattr(native, f"{name}_{kind}")(ctypes.byref(of)):
+            raise MemoryError(f"no memory for a state of {len(self.terms)} terms")
 
 
 class _Sum(torch.autograd.Function):

@@ -7,6 +7,7 @@ typedef struct {
     const real *gate;               /* (images) */
     real *dgate;
     Work *work; /* one for each block */
+    real *scratch; /* of all threads */
 } NAME(Chain);
 #define Chain NAME(Chain)
 

@@ -23,6 +23,14 @@
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
+#ifdef _OPENMP
+#include <omp.h>
+static int threads(void) { return omp_get_max_threads(); }
+static int thread(void) { return omp_get_thread_num(); }
+#else
+static int threads(void) { return 1; }
+static int thread(void) { return 0; }
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 #define GROUPS 16
@@ -93,6 +101,7 @@ static Frame frame_of(const Block *b, int channels) {
 #define NAME(x) x##_float8
 #include "rows.h"
 #include "blocks.h"
+#include "pools.h"
 #include "chains.h"
 #include "states.h"
 #undef LANES
@@ -102,6 +111,7 @@ static Frame frame_of(const Block *b, int channels) {
 #define NAME(x) x##_float16
 #include "rows.h"
 #include "blocks.h"
+#include "pools.h"
 #include "chains.h"
 #include "states.h"
 #undef LANES
@@ -112,9 +122,9 @@ static Frame frame_of(const Block *b, int channels) {
 #define LANES 8
 #define real double
 #define whole long long
-#define DOUBLE
 #define NAME(x) x##_double
 #include "rows.h"
 #include "blocks.h"
+#include "pools.h"
 #include "chains.h"
 #include "states.h"

@@ -1,7 +1,7 @@
 /* A state: its terms one after another, each on all threads. */
 
-/* Images and rows for one thread; borders are zero. */
-static real *NAME(scratch)(const Chain *e, Scratch *a) {
+/* Images and rows for one thread, from `base` on; only counted while there is none. */
+static size_t NAME(scratch)(const Chain *e, real *base, Scratch *a) {
     size_t image = 0, row = 8, c = e->s->channels;
     for (const Work *w = e->work; w < e->work + e->term->blocks; w++) {
         size_t size = rounded(frame_of(w->b, (int)c).size);
@@ -13,12 +13,17 @@ static real *NAME(scratch)(const Chain *e, Scratch *a) {
                       &a->spread, &a->made, &a->dz, &a->dline, &a->back, &a->more};
     size_t variance = e->uncertain ? image : 0, gradient = e->backward ? image : 0, both = e->backward ? variance : 0;
     size_t sizes[] = {image, variance, gradient, both, row, row, row, row, row, row, row, row, row}, used = 0;
-    for (int i = 0; i < 13; i++) used += sizes[i];
-    real *base = aligned_alloc(64, rounded(used) * sizeof(real));
-    memset(base, 0, used * sizeof(real));
-    used = 0;
     for (int i = 0; i < 13; used += sizes[i++]) *parts[i] = base + used;
     a->size = image + variance + gradient + both;
+    return rounded(used);
+}
+
+/* This thread's part of the scratch, with zeros in it: borders of images are not written to. */
+static real *NAME(own)(const Chain *e, Scratch *a) {
+    size_t size = NAME(scratch)(e, NULL, a);
+    real *base = e->scratch + size * thread();
+    memset(base, 0, sizeof(real) * size);
+    NAME(scratch)(e, base, a);
     return base;
 }
 
@@ -62,10 +67,10 @@ static void NAME(chain_forward)(const Chain *e) {
 #pragma omp parallel
     {
         Scratch a;
-        real *base = NAME(scratch)(e, &a);
+        real *base = NAME(own)(e, &a);
         for (Work *w = e->work; w < e->work + e->term->blocks; w++) {
             Frame f = frame_of(w->b, e->s->channels);
-            memset(base, 0, a.size * sizeof(real));
+            if (w->level) memset(base, 0, a.size * sizeof(real));
 #pragma omp for schedule(static)
             EACH_IMAGE(n, group) NAME(block_forward)(e, w, f, &a, n, group);
 #pragma omp single
@@ -73,7 +78,6 @@ static void NAME(chain_forward)(const Chain *e) {
         }
 #pragma omp for schedule(static)
         EACH_IMAGE(n, group) NAME(combine)(e, n);
-        free(base);
     }
 }
 
@@ -81,7 +85,7 @@ static void NAME(chain_backward)(const Chain *e) {
 #pragma omp parallel
     {
         Scratch a;
-        real *base = NAME(scratch)(e, &a);
+        real *base = NAME(own)(e, &a);
 #pragma omp for schedule(static)
         EACH_IMAGE(n, group) {
             NAME(gate_gradient)(e, n, group);
@@ -91,29 +95,33 @@ static void NAME(chain_backward)(const Chain *e) {
             Frame f = frame_of(w->b, e->s->channels);
 #pragma omp single
             NAME(settle_backward)(e->s, w);
-            memset(base, 0, a.size * sizeof(real));
+            if (!w->last) memset(base, 0, a.size * sizeof(real));
 #pragma omp for schedule(static)
             EACH_IMAGE(n, group) NAME(block_backward)(e, w, f, &a, n, group);
         }
 #pragma omp for schedule(static)
         for (int i = 0; i < e->term->blocks; i++)
             if (e->work[i].grads) NAME(gather)(&e->work[i], e->s->channels);
-        free(base);
     }
 }
 
-static void NAME(chain)(const State *s, int k, int backward) {
+/* Gives 1 where memory does not suffice. */
+static int NAME(chain)(const State *s, int k, int backward) {
     const Term *term = s->term + k;
     Work work[term->blocks + 1];
+    Scratch a;
     Chain it = {s, term, 0, backward, k == 0 || (backward && term[-1].x != term->x),
                 (const real *)s->gate + (size_t)k * s->images,
-                backward ? (real *)s->dgate + (size_t)k * s->images : NULL, work}, *e = &it;
+                backward ? (real *)s->dgate + (size_t)k * s->images : NULL, work, NULL}, *e = &it;
     memset(work, 0, sizeof(work));
     for (int i = 0; i < term->blocks; i++) {
         work[i].b = &term->block[i], work[i].level = i, work[i].last = i + 1 == term->blocks;
         if (work[i].b->pointwise_log_var) e->uncertain = 1;
     }
-    real *arena = aligned_alloc(64, (NAME(room)(e, NULL) + 16) * sizeof(real));
+    size_t room = rounded(NAME(room)(e, NULL)), own = NAME(scratch)(e, NULL, &a);
+    real *arena = aligned_alloc(64, rounded(room + own * threads()) * sizeof(real));
+    if (!arena) return 1;
+    e->scratch = arena + room;
     NAME(room)(e, arena);
     for (int i = 0; i < term->blocks; i++) {
         NAME(lay_out)(&work[i], s->channels);
@@ -122,16 +130,21 @@ static void NAME(chain)(const State *s, int k, int backward) {
     if (backward) NAME(chain_backward)(e);
     else NAME(chain_forward)(e);
     free(arena);
+    return 0;
 }
 
 /* out = the sum of all terms; z, mean and spread of every block. */
-void NAME(state_forward)(const State *s) {
-    for (int k = 0; k < s->terms; k++) NAME(chain)(s, k, 0);
+int NAME(state_forward)(const State *s) {
+    int failed = 0;
+    for (int k = 0; k < s->terms && !failed; k++) failed = NAME(chain)(s, k, 0);
+    return failed;
 }
 
 /* From g, the gradient of out: dx of every tensor, dgate, and those of the weights where they are wanted. */
-void NAME(state_backward)(const State *s) {
-    for (int k = 0; k < s->terms; k++) NAME(chain)(s, k, 1);
+int NAME(state_backward)(const State *s) {
+    int failed = 0;
+    for (int k = 0; k < s->terms && !failed; k++) failed = NAME(chain)(s, k, 1);
+    return failed;
 }
 
 #undef vec

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from ardor import discover
 from ardor.architecture import Architecture, Choice
 from ardor.bayes import Gates, log_uniform_kl
-from ardor.blocks import DropPath
 from ardor.errors import ArdorError
 from ardor.layers import Variational
 from ardor.settings import complete
+from ardor.states import DropPath
 
 
 class Net(nn.Module, ABC):

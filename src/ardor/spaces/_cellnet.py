@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice
 from ardor.bayes import Gates
-from ardor.blocks import Mixed, Terms, output, shut, state
 from ardor.layers import linear_for
 from ardor.ops import OPS, ZERO, Style, halve, squeeze
 from ardor.spaces import Net
+from ardor.states import Mixed, Terms, output, shut, state
 
 if TYPE_CHECKING:
     from ardor.spaces.cells import Cells

@@ -7,19 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from ardor import kernels
-from ardor.blocks import (
-    Block,
-    Chain,
-    DropPath,
-    FactorizedReduce,
-    Mixed,
-    Terms,
-    output,
-    shut,
-    state,
-)
+from ardor.blocks import Block, Chain, FactorizedReduce
 from ardor.layers import VariationalConv2d
 from ardor.ops import OPS, Style, halve, squeeze
+from ardor.states import DropPath, Mixed, Terms, output, shut, state
 
 native = pytest.mark.skipif(kernels.library() is None, reason="no compiler here")
 
