@@ -10,20 +10,24 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-MARKED = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
-def row(cells: dict[str, Any]) -> str:
+def row(cells: dict[str, Any], runs: list[dict[str, Any]]) -> str:
     """One method: mean ± std over its seeds."""
+    own = [run["metrics"]["stages"] for run in runs if run["method"] == cells["method"]]
+    searches = [stages["search"]["seconds"] for stages in own]
     return (
         f"| `{cells['method']}` | {cells['seeds']} "
         f"| {cells['test_accuracy']:.2%} ± {cells['test_accuracy_std']:.2%} "
         f"| {cells['nonzero_params']:,.0f} ± {cells['nonzero_params_std']:,.0f} "
-        f"| {cells['params']:,.0f} | {cells['seconds']:.0f} s |"
+        f"| {cells['params']:,.0f} | {fmean(searches):.0f} ± {stdev(searches):.0f} s "
+        f"| {cells['seconds']:.0f} s |"
     )
 
 
@@ -56,7 +60,8 @@ def table(result: dict[str, Any]) -> str:
     if result["bench"] == "speed":
         return ratios(result)
     columns = ("method", "seeds", "test accuracy", "parameters not zero", "parameters")
-    return head(*columns, "search to report") + "\n".join(map(row, result["table"])) + "\n"
+    rows = [row(cells, result["runs"]) for cells in result["table"]]
+    return head(*columns, "search", "search to report") + "\n".join(rows) + "\n"
 
 
 def head(*columns: str) -> str:

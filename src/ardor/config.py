@@ -173,10 +173,12 @@ def titles(folder: str) -> dict[str, str]:
 
 
 def preset(name: str) -> dict[str, Any]:
-    """The settings of a preset."""
+    """The settings of a preset, on top of those of the one that it extends."""
     if name not in presets():
         raise unknown("preset", name, presets())
-    return tomllib.loads((resources.files("ardor") / "presets" / f"{name}.toml").read_text())
+    own = tomllib.loads((resources.files("ardor") / "presets" / f"{name}.toml").read_text())
+    base = own.pop("extends", None)
+    return merge(preset(base), own) if base else own
 
 
 def read(path: Path) -> dict[str, Any]:
