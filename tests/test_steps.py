@@ -12,8 +12,10 @@ from ardor.steps import (
     Loss,
     curvature_of,
     frozen_statistics,
+    held,
     moved,
     objective,
+    set_gradients_,
     unrolled_gradients_,
 )
 
@@ -102,3 +104,13 @@ def test_frozen_statistics_make_images_independent() -> None:
         together = net(batch.images, gates)
         alone = torch.cat([net(image[None], gates) for image in batch.images])
     assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_parameters_that_are_held_get_no_gradient_and_learn_again_afterwards() -> None:
+    weight, gate = (nn.Parameter(torch.tensor([2.0])) for _ in range(2))
+    with held([weight]):
+        product = (weight * gate).sum()
+    slope, nothing = torch.autograd.grad(product, [gate, weight], allow_unused=True)
+    assert (slope.item(), nothing) == (2.0, None)
+    set_gradients_([weight], (weight * gate).sum())
+    assert weight.grad.item() == 2.0

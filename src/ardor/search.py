@@ -26,6 +26,7 @@ from ardor.steps import (
     Batch,
     Loss,
     curvature_of,
+    held,
     rate_at,
     searching,
     set_gradients_,
@@ -193,8 +194,9 @@ class SearchLoop:
                 decay=self.config.weight_decay,
             )
         else:
-            loss = self.loss(held_out)
-            set_gradients_(self.gates, loss.total)
+            with held(self.weights):
+                loss = self.loss(held_out)
+                set_gradients_(self.gates, loss.total)
         self.step_gates()
         self.stage.add("gates", loss.terms)
 

@@ -96,6 +96,18 @@ def set_gradients_(parameters: Sequence[nn.Parameter], loss: Tensor) -> None:
         parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
 
 
+@contextmanager
+def held(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Parameters that do not learn for a while: their gradients are not even computed."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
 def unrolled_gradients_(
     gates: Sequence[nn.Parameter],
     weights: Sequence[nn.Parameter],
