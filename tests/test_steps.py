@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.bayes import Gates
+from ardor.config import Fitting
 from ardor.methods.random import Random
 from ardor.spaces.cells import Cells
 from ardor.steps import (
@@ -17,6 +18,7 @@ from ardor.steps import (
     objective,
     set_gradients_,
     unrolled_gradients_,
+    weight_optimiser,
 )
 
 
@@ -114,3 +116,17 @@ def test_parameters_that_are_held_get_no_gradient_and_learn_again_afterwards() -
     assert (slope.item(), nothing) == (2.0, None)
     set_gradients_([weight], (weight * gate).sum())
     assert weight.grad.item() == 2.0
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_weights_move_by_their_own_gradients_whatever_their_layout(optimiser: str) -> None:
+    config, found = Fitting(optimiser=optimiser, rate=0.1, weight_decay=0.0), []
+    for layout in (torch.contiguous_format, torch.channels_last):
+        torch.manual_seed(0)
+        conv = nn.Conv2d(4, 4, (1, 7), bias=False).to(memory_format=layout)
+        steps = weight_optimiser(conv, config)
+        for size in (1.0, -2.0):
+            conv.weight.grad = size * torch.arange(-56.0, 56.0).reshape(4, 4, 1, 7)
+            steps.step()
+        found.append(conv.weight.detach().contiguous())
+    assert torch.equal(*found)

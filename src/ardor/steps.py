@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -171,15 +172,11 @@ def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) 
 def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:
     """The optimiser of the weights, as configured."""
     parameters = list(net.parameters())
+    # Not `fused`: on a CPU it takes weights and gradients for the same layout in memory.
+    settings: dict[str, Any] = {"weight_decay": config.weight_decay, "foreach": True}
     if config.optimiser == "sgd":
-        return SGD(
-            parameters,
-            config.rate,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
-    return Adam(parameters, config.rate, weight_decay=config.weight_decay, fused=True)
+        return SGD(parameters, config.rate, momentum=config.momentum, **settings)
+    return Adam(parameters, config.rate, **settings)
 
 
 def rate_at(config: Fitting, progress: float) -> float:
