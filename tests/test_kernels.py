@@ -249,6 +249,8 @@ def test_what_native_code_cannot_do_goes_the_plain_way() -> None:
     assert not ready(torch.empty(0, 8, 4, 4), chain)
     assert not ready(torch.randn(2, 6, 4, 4), chain)
     assert not ready(torch.randn(2, 8, 4, 4).half(), chain)
+    for shape in (Shape(1, 1), Shape(9, 1), Shape(5, 1, kind="average")):
+        assert not ready(torch.randn(2, 8, 4, 4), (shape,))
     edge = Mixed(("sep_conv_3x3",), {"sep_conv_3x3": OPS["sep_conv_3x3"](6, 1, Style())})
     for batch in (2, 0):
         found = states.state([edge(torch.randn(batch, 6, 4, 4), torch.ones(1, 1))])

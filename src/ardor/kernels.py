@@ -1,10 +1,10 @@
 """The fast path of states: sums of chains of blocks under their gates, in native code.
 
-A block is a separable convolution or a pool, normalised by the statistics of the batch. Torch
-would run and keep every layer of every chain. Here an input is read once for all the chains on it,
-only the raw output of a block is kept, normalisation and ReLU between two blocks are applied as the
-next one reads, and the backward pass makes again what it needs. Where there is no compiler, `ready`
-says so and states.py takes the plain way.
+A block is a convolution (separable, or pointwise alone) or a pool, normalised by the statistics of
+the batch. Torch would run and keep every layer of every chain. Here only the raw output of a block
+is kept, normalisation and ReLU between two blocks are applied as the next one reads, and the
+backward pass makes again what it needs. Where there is no compiler, `ready` says so and states.py
+takes the plain way.
 """
 
 import ctypes
@@ -19,8 +19,9 @@ from torch import Tensor
 from ardor.native import library, processor
 
 LANES = 8  # channels that the native code takes at a time
-KERNELS = (1, 3, 5, 7)
-KINDS = ("separable", "average", "maximum", "pointwise")
+# The kernels that there is native code for, by kind of block, in the order of states.c.
+KERNELS = {"separable": (3, 5, 7), "average": (3,), "maximum": (3,), "pointwise": (1,)}
+KINDS = tuple(KERNELS)
 NOISE = 65536 + 512  # normal numbers of which a state draws its noise: TABLE + CHUNK in states.c
 
 
@@ -101,7 +102,8 @@ def ready(x: Tensor, chain: tuple[Shape, ...]) -> bool:
 def _able(chain: tuple[Shape, ...], channels: int) -> bool:
     """Whether there is native code for these kernels and numbers of channels."""
     counts = [count for shape in chain for count in shape.channels or (channels,)]
-    return all(shape.kernel in KERNELS for shape in chain) and not any(n % LANES for n in counts)
+    known = all(shape.kernel in KERNELS[shape.kind] for shape in chain)
+    return known and not any(count % LANES for count in counts)
 
 
 def state(

@@ -89,9 +89,14 @@ class DropPath(nn.Module):
         super().__init__()
         self.rate = 0.0
 
+    @property
+    def dropping(self) -> bool:
+        """Whether any path may be dropped."""
+        return self.training and self.rate > 0
+
     def forward(self, like: Tensor) -> Tensor | None:
         """A gate for each image of the batch, (batch, 1); None while nothing is dropped."""
-        if not self.training or self.rate == 0:
+        if not self.dropping:
             return None
         keep = 1 - self.rate
         return (torch.rand(len(like), 1, device=like.device) < keep).to(like.dtype) / keep
@@ -112,9 +117,7 @@ class Mixed(nn.Module):
         names = [name for name in self.candidates if self.gate_of[name] not in closed]
         parts = [self._part(x, self.candidates[name]) for name in names]
         terms = Terms(parts, None if gates is None else gates[:, [self.gate_of[n] for n in names]])
-        return (
-            terms if self.drop_path.rate == 0 or not self.training else self._dropped(terms, names)
-        )
+        return self._dropped(terms, names) if self.drop_path.dropping and names else terms
 
     def _part(self, x: Tensor, candidate: nn.Module) -> tuple[Tensor, Chain | None]:
         if isinstance(candidate, Chain):
