@@ -10,25 +10,13 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
+
+from ardor.benches import reading
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 MARKED = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-
-
-def row(cells: dict[str, Any], runs: list[dict[str, Any]]) -> str:
-    """One method: mean ± std over its seeds."""
-    own = [run["metrics"]["stages"] for run in runs if run["method"] == cells["method"]]
-    searches = [stages["search"]["seconds"] for stages in own]
-    return (
-        f"| `{cells['method']}` | {cells['seeds']} "
-        f"| {cells['test_accuracy']:.2%} ± {cells['test_accuracy_std']:.2%} "
-        f"| {cells['nonzero_params']:,.0f} ± {cells['nonzero_params_std']:,.0f} "
-        f"| {cells['params']:,.0f} | {fmean(searches):.0f} ± {stdev(searches):.0f} s "
-        f"| {cells['seconds']:.0f} s |"
-    )
 
 
 # What each ratio is, and what it was meant to be.
@@ -59,9 +47,14 @@ def table(result: dict[str, Any]) -> str:
     """A bench as a Markdown table."""
     if result["bench"] == "speed":
         return ratios(result)
-    columns = ("method", "seeds", "test accuracy", "parameters not zero", "parameters")
-    rows = [row(cells, result["runs"]) for cells in result["table"]]
-    return head(*columns, "search", "search to report") + "\n".join(rows) + "\n"
+    columns, rows = reading.cells(result)
+    return head(*columns) + "".join(f"| {' | '.join(named(row))} |\n" for row in rows)
+
+
+def named(row: list[str]) -> list[str]:
+    """A row whose first cell is a name, and perhaps a word on it."""
+    name, comma, words = row[0].partition(",")
+    return [f"`{name}`{comma}{words}", *row[1:]]
 
 
 def head(*columns: str) -> str:
@@ -131,7 +124,8 @@ def speed(result: dict[str, Any]) -> str:
 
 def grid(result: dict[str, Any]) -> str:
     """The section on methods and seeds."""
-    return "Mean ± standard deviation over seeds.\n\n" + table(result)
+    words = ["Mean ± standard deviation over seeds.", *reading.notes(result)]
+    return " ".join(words) + "\n\n" + table(result)
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:

@@ -11,6 +11,7 @@ from ardor.bayes import (
     entropy,
     gauss_newton_diagonal,
     gaussian_draw,
+    gaussian_kl,
     log_noise_ratio,
     log_uniform_divergence,
     log_uniform_kl,
@@ -78,6 +79,41 @@ def test_kl_is_finite_at_zero_mean_and_any_variance() -> None:
 def test_noise_ratio_is_the_log_of_variance_over_squared_mean() -> None:
     mean, log_var = torch.tensor([0.5, -2.0]), torch.tensor([-1.0, 2.0])
     assert torch.allclose(log_noise_ratio(mean, log_var), (log_var.exp() / mean**2).log())
+
+
+def test_gaussian_kl_is_the_mean_of_the_divergence_over_the_prior_mean() -> None:
+    """By quadrature over m ~ N(M, S^2) of torch's own KL between two Gaussians."""
+    mean, log_var = torch.tensor([0.3, -1.2]), torch.tensor([-2.0, 0.5])
+    prior_mean, prior_log_var = torch.tensor([0.1, 0.4]), torch.tensor([-1.0, -3.0])
+    log_width = torch.tensor(-0.7)
+    z = torch.linspace(-10, 10, 20_001, dtype=torch.double)[:, None]
+    m = prior_mean + (0.5 * prior_log_var).exp() * z
+    ours = torch.distributions.Normal(mean.double(), (0.5 * log_var.double()).exp())
+    prior = torch.distributions.Normal(m, (0.5 * log_width.double()).exp())
+    density = (-0.5 * z.square()).exp() / math.sqrt(2 * math.pi)
+    each = torch.trapezoid(density * torch.distributions.kl_divergence(ours, prior), z, dim=0)
+    found = gaussian_kl(mean, log_var, prior_mean, prior_log_var, log_width)
+    assert found.item() == pytest.approx(each.sum().item(), rel=1e-5)
+
+
+def test_gaussian_kl_is_least_where_the_width_is_the_mean_square_distance() -> None:
+    mean, log_var = torch.randn(4, 5), torch.randn(4, 5)
+    prior_mean, prior_log_var = torch.randn(5), torch.randn(5)
+    square = log_var.exp() + prior_log_var.exp() + (mean - prior_mean).square()
+    log_width = square.mean().log().requires_grad_()
+    kl = gaussian_kl(mean, log_var, prior_mean, prior_log_var, log_width)
+    (slope,) = torch.autograd.grad(kl, log_width)
+    assert slope.item() == pytest.approx(0.0, abs=1e-4)
+
+
+def test_gaussian_kl_in_float32_is_that_in_float64_at_any_scale() -> None:
+    mean = torch.tensor([0.0, 1e-8, 1.0, 1e3]).repeat(3, 1)
+    log_var = torch.tensor([[-60.0], [-10.0], [10.0]]).expand(3, 4)
+    for log_width in (-60.0, -4.6, 10.0):
+        numbers = (mean, log_var, mean - 0.1, log_var - 1, torch.tensor(log_width))
+        found, exact = gaussian_kl(*numbers), gaussian_kl(*(n.double() for n in numbers))
+        assert found.isfinite()
+        assert found.item() == pytest.approx(exact.item(), rel=1e-3)
 
 
 def test_gaussian_draws_have_their_moments() -> None:

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -868,18 +869,15 @@ def test_json_is_all_there_is_on_stdout(
         assert json.loads(said.out), command
 
 
-def test_a_bench_in_json_can_be_given_again(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "benches").mkdir()
+def test_a_bench_in_json_can_be_given_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f'{name} = "{value}"' for name, value in SET.items()]
-    (tmp_path / "benches" / "tiny.toml").write_text(
+    grid = tomllib.loads(
         "seeds = 1\n[settings]\nsearch.epochs = 1\ntrain.epochs = 1\n"
         f'data.source = "{data}"\n'
         + "\n".join(lines)
         + '\n[methods.random.method]\nname = "random"'
     )
-    monkeypatch.setattr("ardor.bench.resources.files", lambda package: tmp_path)
+    monkeypatch.setattr("ardor.benches.grid.file_of", lambda name: grid)
     first = json.loads(done("bench", "tiny", "--json").out)
     assert [row["method"] for row in first["table"]] == ["random"]
     Path("runs/bench/tiny/random-0/metrics.json").unlink()

@@ -1,6 +1,7 @@
 """One suite for every method: those that come with Ardor join by existing, stand-ins by name."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ METHODS = {
     **{name: (name, {}) for name in [*methods.names(), *STANDINS]},
     "darts, second order": ("darts", {"order": 2}),
     "vinnas, magnitude": ("vinnas", {"select": "magnitude"}),
+    "vinnas, hierarchical": ("vinnas", {"tie": "hierarchical"}),
 }
 CELLS = Cells(image=(1, 8, 8), classes=2, layout="NRN", states=2, channels=2, ops="darts")
 SMALL = Cells(
@@ -35,7 +37,7 @@ SMALL = Cells(
     channels=2,
     ops="none,sep_conv_3x3,skip_connect",
 )
-SPACES = {"cells": CELLS, "toy": Toy()}
+SPACES = {"cells": CELLS, "places": replace(SMALL, shared=False), "toy": Toy()}
 
 every = pytest.mark.parametrize("name", METHODS)
 everywhere = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)

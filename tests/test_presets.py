@@ -1,13 +1,24 @@
 """Presets: what they say, and what the papers print."""
 
 import math
+from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
-from ardor import spaces
+from ardor import methods, spaces
 from ardor.config import Config, preset, presets, resolve
-from ardor.plan import final_space, unnamed
+from ardor.data import Images
+from ardor.errors import Interrupted
+from ardor.plan import final_space, resolved, unnamed
+from ardor.runtime import Progress, Runtime
+from ardor.search import SearchLoop, halves
+from ardor.train import TrainLoop, parts_of
 
 # Cells, states and share of the images of the search, its epochs; cells of the final network, the
 # factor of its channels, its epochs. VINNAS, section V; the first version differs in -v1.
@@ -55,3 +66,94 @@ def test_the_versions_of_vinnas_differ_in_threshold_and_regularisation(name: str
     assert math.exp(config.prune.threshold) == pytest.approx(3 if first else math.exp(3))
     helped = not first and "mnist" not in name
     assert final_space(config).auxiliary == (config.train.drop_path > 0) == helped
+
+
+Loop = SearchLoop | TrainLoop
+# Two steps of a search, of the weights alone and with gates, and three of a training.
+FEW: dict[str, Any] = {
+    "search": {"batch": 2, "epochs": 1, "fraction": 1.0},
+    "train": {"batch": 2, "epochs": 1},
+}
+
+
+def few_images(name: str, folder: Path) -> tuple[Config, Images]:
+    """The preset at its real size, on a few images that are as large as those it is meant for."""
+    shape = (10, 32, 32, 3) if "cifar10" in name else (10, 28, 28)
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    np.savez(folder / "few.npz", x=pixels, y=np.arange(10) % 2)
+    config, images = resolved((preset(name), FEW, {"data": {"source": str(folder / "few.npz")}}))
+    return config, images.train
+
+
+def stop_after_a_step(loop: Loop) -> None:
+    """Has the loop do a step, save all it knows and end."""
+    runtime = loop.runtime
+    runtime.report = lambda progress: setattr(runtime, "stopping", not progress.note)
+    with pytest.raises(Interrupted):
+        loop.run()
+    runtime.stopping = False
+
+
+def state_after_a_step(loop: Loop) -> dict[str, Tensor]:
+    """All tensors that a loop holds after its next step, and the random state."""
+
+    def leave(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    loop.runtime.report = leave
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    found = {"random": torch.get_rng_state()}
+    for name, module in loop.stage.modules.items():
+        found |= {f"{name}/{key}": tensor for key, tensor in module.state_dict().items()}
+    for name, optimiser in loop.stage.optimisers.items():
+        for at, entries in optimiser.state_dict()["state"].items():
+            found |= {f"{name}/{at}/{key}": tensor for key, tensor in entries.items()}
+    return found
+
+
+def check_resumes(begin: Callable[[Path, Runtime], Loop], folder: Path) -> None:
+    """Resumed after its first step, or never stopped there: the second leaves the same bits."""
+    whole = begin(folder, Runtime.start("cpu", 0))
+    stop_after_a_step(whole)
+    expected = state_after_a_step(whole)
+    resumed = begin(folder, Runtime.start("cpu", 0))
+    assert (resumed.stage.epoch, resumed.stage.step) == (0, 1)
+    found = state_after_a_step(resumed)
+    assert found.keys() == expected.keys()
+    assert [key for key in found if not torch.equal(found[key], expected[key])] == []
+
+
+@pytest.mark.parametrize("name", [name for name in PRINTED if name != "vinnas-cifar10-v1"])
+def test_a_search_at_real_size_starts_steps_and_resumes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ardor.memory.need", lambda net, forward: None)  # takes a while
+    config, images = few_images(name, tmp_path)
+    space = spaces.make("cells", unnamed(config.space))
+
+    def begin(run: Path, runtime: Runtime) -> SearchLoop:
+        method = methods.make("vinnas", space, unnamed(config.method))
+        return SearchLoop(
+            space, method, halves(images, config.search, 0), config.search, run, runtime
+        )
+
+    check_resumes(begin, tmp_path)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_training_at_real_size_starts_steps_and_resumes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ardor.memory.need", lambda net, forward: None)
+    config, images = few_images(name, tmp_path)
+    architecture = methods.make("random", final_space(config), {}).draw(1)[0]
+    parts = parts_of(images, config.train, 0)
+    check_resumes(
+        lambda run, runtime: TrainLoop(architecture, parts, config.train, run, runtime), tmp_path
+    )
+
+
+def test_both_versions_search_cifar10_in_the_same_way() -> None:
+    first, second = map(config_of, ("vinnas-cifar10-v1", "vinnas-cifar10"))
+    assert (first.space, first.method, first.search) == (second.space, second.method, second.search)

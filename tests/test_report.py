@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, family
 from ardor.errors import ArdorError
 from ardor.report import draw, report, table
 from ardor.report.curves import nice_ticks
@@ -22,7 +22,6 @@ from ardor.report.svg import stylesheet
 from ardor.report.words import (
     count,
     duration,
-    family,
     operation,
     percent,
     scientific,

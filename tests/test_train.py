@@ -15,11 +15,11 @@ from ardor.config import TrainConfig
 from ardor.data import Images, Normalise
 from ardor.errors import ArdorError, Interrupted
 from ardor.export import export, largest_difference
-from ardor.layers import Variational, VariationalConv2d
+from ardor.layers import LOG_VAR_START, Variational, VariationalConv2d
 from ardor.measure import multiply_adds, nonzero_parameters, scores
 from ardor.model import Model
 from ardor.prune import prune
-from ardor.runtime import Runtime
+from ardor.runtime import Runtime, load
 from ardor.spaces.cells import Cells
 from ardor.train import train
 
@@ -68,6 +68,19 @@ def test_it_learns_and_logs(
     assert lines[-1]["train"]["auxiliary"] > 0
     predicted = model.probabilities(bright.pixels).argmax(1)
     assert (predicted == bright.labels).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("start", [0.0, 0.6])
+def test_weights_are_drawn_only_while_their_kl_counts(
+    start: float, architecture: Architecture, bright: Images, tmp_path: Path
+) -> None:
+    run(architecture, bright, tmp_path, epochs=2, kl_start=start)
+    seen = [json.loads(line)["train"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert ("kl_weights" in seen[0]) == (start == 0.0)
+    assert "kl_weights" in seen[1]
+    stopped = load(sorted((tmp_path / "checkpoint").iterdir())[0])[0]  # after the first epoch
+    variances = torch.cat([t.flatten() for n, t in stopped.items() if n.endswith("log_var")])
+    assert torch.equal(variances, torch.full_like(variances, LOG_VAR_START)) == (start > 0)
 
 
 @pytest.mark.parametrize("stop", [1, 4])

@@ -50,6 +50,22 @@ def test_zero_is_never_selected_and_never_the_likeliest() -> None:
     assert all(share[..., at].item() == 0 for share in method.probabilities().values())
 
 
+def test_a_probability_is_how_often_an_operation_is_the_strongest_of_its_edge() -> None:
+    """By quadrature, and in 100,000 draws; neither zero nor what has left takes part."""
+    method = Vinnas(SPACE)
+    for parameter in method.parameters():
+        torch.nn.init.normal_(parameter)
+    edge, at = "reduce/0>2", SPACE.operations.index("skip_connect")
+    method.gone = {edge: {"skip_connect": 1}}
+    mean, log_var = method.mean[edge].detach(), method.log_var[edge].detach()
+    draws = mean + (0.5 * log_var).exp() * torch.randn(100_000, 1, 10)
+    draws[..., [at, SPACE.operations.index(ZERO)]] = -torch.inf
+    often = torch.nn.functional.one_hot(draws.argmax(-1), 10).float().mean(0)
+    found = method.probabilities()[edge]
+    assert torch.allclose(found, often, atol=6e-3)  # four standard errors at most
+    assert found.sum().item() == pytest.approx(1.0)
+
+
 def test_zero_is_clipped_to_the_mean_of_the_others() -> None:
     strengths = torch.tensor([[[1.0, 2.0, 9.0]]], requires_grad=True)
     clipped = clip_zero(strengths, ("a", "b", ZERO))

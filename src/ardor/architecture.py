@@ -1,6 +1,7 @@
 """Choices and architectures: plain values, and their JSON. Standard library only."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,18 @@ from typing import Any, Literal
 from ardor.errors import ArdorError
 
 FORMAT = 1
+Kept = tuple[tuple[str, tuple[str, ...]], ...]  # the kept options of some choices, by their names
+
+# Families of operations by what their names hold, in this order: "dil_sep_conv_3x3" is dilated.
+_SIGNS = (
+    ("none", ("none", "zero")),
+    ("dilated", ("dil",)),
+    ("separable", ("sep", "depthwise", "dw_")),
+    ("pool", ("pool",)),
+    ("skip", ("skip", "identity")),
+    ("conv", ("conv",)),
+)
+_LINK = re.compile(r"(?:(?P<place>.+)/)?(?P<source>\d*)>(?P<target>\d+)")
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,7 @@ class Architecture:
 
     space: str
     settings: tuple[tuple[str, Any], ...]
-    kept: tuple[tuple[str, tuple[str, ...]], ...]
+    kept: Kept
 
     @classmethod
     def of(
@@ -83,6 +96,34 @@ def not_one(reason: str) -> ArdorError:
         f"not an architecture: {reason}",
         "an architecture file is what 'ardor search' writes as architecture.json",
     )
+
+
+def parse(choice: str) -> tuple[str, str, str] | None:
+    """Place, source and target; source is "" where inputs are chosen; None for other names."""
+    match = _LINK.fullmatch(choice)
+    if not match:
+        return None
+    place, source, target = match["place"] or "", match["source"], match["target"]
+    # Links run forward, or a drawing would have no left and right.
+    return None if source and int(source) >= int(target) else (place, source, target)
+
+
+def kind_of(place: str) -> str:
+    """What cells of a kind have in common: "normal" of "normal3"."""
+    return place.rstrip("0123456789")
+
+
+def cell_name(place: str) -> str:
+    """What a place is called: "normal3" is "normal cell 3"."""
+    kind = kind_of(place)
+    word = {"normal": "normal cell", "reduce": "reduction cell"}.get(kind)
+    return f"{word} {place[len(kind) :]}".strip() if word else f"cell {place}".strip()
+
+
+def family(operation: str) -> str:
+    """The sort that an operation belongs to, by its name; "other" where that does not tell."""
+    name = operation.lower()
+    return next((key for key, signs in _SIGNS if any(s in name for s in signs)), "other")
 
 
 def certainty(probabilities: Mapping[str, Mapping[str, float]]) -> float:

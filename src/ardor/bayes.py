@@ -36,6 +36,20 @@ def log_uniform_kl(mean: Tensor, log_var: Tensor) -> Tensor:
     return log_uniform_divergence(log_noise_ratio(mean, log_var)).sum()
 
 
+def gaussian_kl(
+    mean: Tensor, log_var: Tensor, prior_mean: Tensor, prior_log_var: Tensor, log_width: Tensor
+) -> Tensor:
+    """E_m KL(N(mu, sigma^2) || N(m, s^2)) for m ~ N(M, S^2), summed over all entries.
+
+    0.5 [(sigma^2 + S^2 + (mu - M)^2) / s^2 - 1 - log(sigma^2 / s^2)]; `log_width` is log s^2, the
+    rest broadcast to it. Ratios of variances are taken as logs: float32 holds them where it would
+    not hold both variances.
+    """
+    ratio = log_var - log_width
+    apart = (mean - prior_mean).square() * (-log_width).exp()
+    return 0.5 * (ratio.exp() + (prior_log_var - log_width).exp() + apart - 1 - ratio).sum()
+
+
 def gaussian_draw(mean: Tensor, log_var: Tensor) -> Tensor:
     """One draw of N(mean, exp(log_var)), differentiable in both."""
     return mean + (0.5 * log_var).exp() * torch.randn_like(mean)

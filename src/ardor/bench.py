@@ -1,105 +1,181 @@
-"""Benches: methods x seeds of ordinary runs, a table of mean ± std from their results; or speed."""
+"""Benches: rows x seeds of ordinary runs, a table of mean ± std from their results; or speed."""
 
-import statistics
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ardor.benches import speed
-from ardor.config import preset, titles
-from ardor.errors import ArdorError, unknown
-from ardor.files import write_json
-from ardor.run import STAGES, Run, about
-from ardor.runtime import Progress
-from ardor.stages import do
+import torch
 
-MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
+from ardor.benches import grid, speed
+from ardor.benches.grid import Grid
+from ardor.benches.summary import MEASURES, Cell, seconds, summary
+from ardor.errors import ArdorError
+from ardor.files import write, write_json
+from ardor.plan import difference
+from ardor.run import STAGES, Run, about
+from ardor.runtime import Progress, unwatched
+from ardor.stages import do
 
 
 def benches() -> dict[str, str]:
     """The benches that come with Ardor, each in a line."""
-    return {**titles("benches"), "speed": str(speed.__doc__)}
+    return {**grid.names(), "speed": str(speed.__doc__)}
 
 
 def bench(
     name: str,
-    seeds: int | None,
     folder: Path,
     *,
     source: str | None = None,
+    seeds: int | None = None,
+    chance: int | None = None,
+    also: tuple[str, ...] = (),
+    so_far: bool = False,
     command: str,
     say: Callable[[str], None],
-    watch: Callable[[Progress], None],
+    watch: Callable[[Progress], None] = unwatched,
 ) -> dict[str, Any]:
-    """Runs what is not done yet, each in a folder of its own; the results, and a table of them.
+    """Runs what is not done yet, or nothing; the results, and a table of them.
 
-    `source` puts other images in place of the bench's own.
+    `source` puts other images in place of the bench's own, `chance` is the number of random
+    architectures, `also` names further methods.
     """
-    if name not in benches():
-        raise unknown("bench", name, benches())
-    if name == "speed":
-        if source is not None:
-            raise ArdorError(f"--data {source} is not for the bench 'speed'", "leave --data out")
-        rounds = speed.ROUNDS if seeds is None else seeds
-        return speed.speed(folder / name, rounds, command=command, say=say)
-    grid = tomllib.loads((resources.files("ardor") / "benches" / f"{name}.toml").read_text())
-    count = grid["seeds"] if seeds is None else seeds
-    base = preset(grid["preset"]) if "preset" in grid else {}
-    images = {} if source is None else {"data": {"source": source}}
-    place = folder / (name if source is None else f"{name}-{Path(source).name}")
-    runs: dict[str, list[Run]] = {}
-    for method, change in grid["methods"].items():
-        for seed in range(count):
-            layers = (base, grid["settings"], change, images, {"seed": seed})
-            run = _open(place / f"{method}-{seed}", layers, command)
-            run.watch = watch
-            for stage in run.stages_left():
-                say(f"{run.folder}: {stage} ...")
-                do(run, stage)
-            runs.setdefault(method, []).append(run)
-    return _result(name, place, runs, command)
+    if name != "speed":
+        cells = grid.read(name, source=source, seeds=seeds, chance=chance, also=also)
+        work = Bench(cells, folder, command=command, say=say, watch=watch)
+        return work.so_far() if so_far else work.finish()
+    given = [f"--data {source}"] if source is not None else []
+    given += [f"--random {chance}"] if chance is not None else []
+    given += [*(f"--also {method}" for method in also), *(["--so-far"] if so_far else [])]
+    if given:
+        raise ArdorError(f"{given[0]} is not for the bench 'speed'", "leave it out")
+    rounds = speed.ROUNDS if seeds is None else seeds
+    return speed.speed(folder / name, rounds, command=command, say=say)
 
 
-def _open(folder: Path, layers: Sequence[Mapping[str, Any]], command: str) -> Run:
-    """The run of one cell of the grid, begun or new."""
-    if (folder / "config.json").exists():
-        return Run.open(folder)
-    return Run.create(folder, *layers, command=command, stages=STAGES)
+class Bench:
+    """A grid of runs in a folder: what is finished, and what is left to do."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        folder: Path,
+        *,
+        command: str,
+        say: Callable[[str], None],
+        watch: Callable[[Progress], None],
+    ) -> None:
+        self.grid, self.folder = grid, folder / grid.place
+        self.command, self.say, self.watch = command, say, watch
+
+    def finish(self) -> dict[str, Any]:
+        """Does all that is left; the result so far is in a file after each run."""
+        result: dict[str, Any] = {}
+        cells: list[Cell] = []
+        for row, seed in self.grid.cells():
+            cells.append(self.cell(row, seed))
+            result = self.result(cells)
+            write_json(self.folder / "results.json", result)
+        return result
+
+    def so_far(self) -> dict[str, Any]:
+        """The result of the runs that are finished; nothing is run."""
+        cells = [cell for at in self.grid.cells() if (cell := self.seen(*at)) is not None]
+        if not cells:
+            raise ArdorError(
+                f"no run of the bench '{self.grid.name}' is finished in '{self.folder}'",
+                "leave --so-far out to run it",
+            )
+        return self.result(cells)
+
+    def cell(self, row: str, seed: int) -> Cell:
+        """The run of a row and a seed, finished."""
+        run = self.opened(row, seed) or self.created(row, seed)
+        run.watch = self.watch
+        if row in self.grid.searched_by and not run.done("search"):
+            share_search(Run.open(self.place(self.grid.searched_by[row], seed)), run)
+            self.do(run, ["search"])
+        if same := self.same(row, seed, run):
+            return same
+        self.do(run, run.stages_left())
+        return Cell(row, seed, run)
+
+    def seen(self, row: str, seed: int) -> Cell | None:
+        """The run of a row and a seed, if it is finished."""
+        run = self.opened(row, seed)
+        if run is None:
+            return None
+        return self.same(row, seed, run) or (
+            Cell(row, seed, run) if not run.stages_left() else None
+        )
+
+    def same(self, row: str, seed: int, run: Run) -> Cell | None:
+        """The run that this one would repeat: of the row it selects from, if both chose alike."""
+        first = self.grid.searched_by.get(row)
+        other = self.opened(first, seed) if first and run.done("search") else None
+        if first is None or other is None or other.stages_left():
+            return None
+        return Cell(row, seed, other, first) if other.architecture == run.architecture else None
+
+    def do(self, run: Run, stages: Sequence[str]) -> None:
+        for stage in stages:
+            self.say(f"{run.folder}: {stage} ...")
+            do(run, stage)
+
+    def place(self, row: str, seed: int) -> Path:
+        """The folder of a run."""
+        return self.folder / f"{row}-{seed}"
+
+    def opened(self, row: str, seed: int) -> Run | None:
+        """The run that was begun, which must have been made with the settings of today."""
+        folder = self.place(row, seed)
+        if not (folder / "config.json").exists():
+            return None
+        run = Run.open(folder)
+        if other := difference(run.config, self.grid.layers(row, seed)):
+            raise ArdorError(
+                f"'{folder}' was made with {other}",
+                "give another --folder, or move that one away: one table has one set of settings",
+            )
+        return run
+
+    def created(self, row: str, seed: int) -> Run:
+        """A new run."""
+        layers = self.grid.layers(row, seed)
+        return Run.create(self.place(row, seed), *layers, command=self.command, stages=STAGES)
+
+    def result(self, cells: Sequence[Cell]) -> dict[str, Any]:
+        """The table, and all that it was made from."""
+        rows = {row: [cell for cell in cells if cell.row == row] for row in self.grid.counts}
+        return {
+            **about(self.command),
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "threads": torch.get_num_threads(),
+            "bench": self.grid.name,
+            "seeds": dict(self.grid.counts),
+            "left": sum(self.grid.counts.values()) - len(cells),
+            "table": [summary(row, own) for row, own in rows.items() if own],
+            "printed": dict(self.grid.printed),
+            "runs": [cell.to_json() for cell in cells],
+        }
 
 
-def _result(name: str, place: Path, runs: dict[str, list[Run]], command: str) -> dict[str, Any]:
-    result = {
-        **about(command),
-        "bench": name,
-        "table": [_summary(method, group) for method, group in runs.items()],
-        "runs": [
-            {"method": method, "seed": run.config.seed, "metrics": run.metrics}
-            for method, group in runs.items()
-            for run in group
-        ],
-    }
-    write_json(place / "results.json", result)
-    return result
-
-
-def _summary(method: str, runs: Sequence[Run]) -> dict[str, Any]:
-    """One row: mean ± std (best) over the seeds."""
-    row: dict[str, Any] = {"method": method, "seeds": len(runs)}
-    for measure in MEASURES:
-        values = [run.metrics[measure] for run in runs if measure in run.metrics]
-        row[measure] = statistics.fmean(values) if values else None
-        row[f"{measure}_std"] = statistics.stdev(values) if len(values) > 1 else 0.0
-    row["search_seconds"] = statistics.fmean(_seconds(run, "search") for run in runs)
-    row["seconds"] = statistics.fmean(_seconds(run) for run in runs)
-    return row
-
-
-def _seconds(run: Run, *stages: str) -> float:
-    """What these stages took; without any, all of them."""
-    costs = run.metrics["stages"].items()
-    return float(sum(cost["seconds"] for name, cost in costs if not stages or name in stages))
+def share_search(source: Run, run: Run) -> None:
+    """Gives a run the finished search of another; its own then only selects an architecture."""
+    checkpoints = sorted((source.folder / "checkpoint").glob("search-*.safetensors"))
+    if not checkpoints:
+        raise ArdorError(
+            f"'{source.folder}' has no checkpoint of its search any more",
+            f"put it back, or search anew: delete '{source.folder}' and '{run.folder}'",
+        )
+    lines = (source.folder / "log.jsonl").read_text().splitlines(keepends=True)
+    own = [line for line in lines if json.loads(line)["stage"] == "search"]
+    write(run.folder / "log.jsonl", "".join(own))
+    run.add_metrics(stages={"search": source.metrics["stages"]["search"]})
+    newest = checkpoints[-1]
+    write(run.folder / "checkpoint" / newest.name, newest.read_bytes())
 
 
 def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
@@ -113,7 +189,7 @@ def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
                 "method": run.config.method["name"],
                 "seed": run.config.seed,
                 **{measure: run.metrics.get(measure) for measure in MEASURES},
-                "seconds": round(_seconds(run), 1),
+                "seconds": round(seconds(run), 1),
             }
         )
     return rows

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor import kernels
-from ardor.layers import Variational
+from ardor.layers import Variational, drawn
 
 NO_VARIANCE = -30.0  # its log, where a weight is zero and stays so
 
@@ -61,6 +61,10 @@ class SeparableBlock(Block):
         x = self.norm(self.pointwise(self.depthwise(x)))
         return F.relu(x) if self.relu_last else x
 
+    def native(self) -> bool:
+        # A pruned one may be narrower in between, which the native code does not know.
+        return super().native() and self.pointwise.in_channels == self.pointwise.out_channels
+
     def weights(self) -> list[Tensor]:
         pairs = zip(convolution(self.depthwise), convolution(self.pointwise), strict=True)
         return [*(weight for pair in pairs for weight in pair), *super().weights()]
@@ -72,7 +76,7 @@ class SeparableBlock(Block):
             self.depthwise.dilation[0],
             relu=not (first and self.relu_last),
             relu_last=last and self.relu_last,
-            uncertain=self.training and isinstance(self.depthwise, Variational),
+            uncertain=drawn(self.depthwise),
             affine=self.norm.affine,
             eps=self.norm.eps,
         )
@@ -132,7 +136,9 @@ def convolution(conv: nn.Conv2d) -> list[Tensor]:
     """Its weights, and their log-variances where its activations are drawn."""
     if not isinstance(conv, Variational):
         return [conv.weight]
-    return [conv.weight, conv.log_var] if conv.training else [conv.pruned()]
+    if not conv.training:
+        return [conv.pruned()]
+    return [conv.weight, conv.log_var] if drawn(conv) else [conv.weight]
 
 
 def pointwise_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
@@ -143,7 +149,7 @@ def pointwise_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
         kind="pointwise",
         channels=(conv.in_channels, norm.num_features),
         relu=True,
-        uncertain=conv.training and isinstance(conv, Variational),
+        uncertain=drawn(conv),
         affine=norm.affine,
         eps=norm.eps,
     )
@@ -192,6 +198,10 @@ class Chain(nn.Sequential):
                 b.shape(first=b is blocks[0], last=b is blocks[-1]) for b in blocks
             )
         return self._shapes[self.training]
+
+    def forget_shapes(self) -> None:
+        """To be asked for anew, after a change in its blocks."""
+        self._shapes.clear()
 
     def native(self, x: Tensor) -> bool:
         """Whether kernels.py can take it on this input."""

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ardor.measure import nonzero_parameters, parameters
+from ardor.measure import multiply_adds, nonzero_parameters, parameters
 from ardor.model import Model
 
 TEMPLATE = """---
@@ -20,6 +20,7 @@ apart: {classes}.
 |---|---|
 | parameters | {params:,} |
 | of them not zero | {nonzero:,} |
+| multiply-adds for an image | {macs:,} |
 {measured}
 Load it with `ardor.load("{run}")`, predict with `ardor predict {run} IMAGE...`. The weights are
 `model.safetensors`; `config.json` holds the architecture, the classes and the normalisation.
@@ -29,19 +30,18 @@ images expect less. Its settings, its log and the certainty of every choice are 
 """
 
 MEASURES = {
-    "test_accuracy": "test accuracy",
-    "test_nll": "test negative log-likelihood, nats",
-    "test_ece": "test calibration error",
+    "accuracy": "test accuracy",
+    "nll": "test negative log-likelihood, nats",
+    "ece": "test calibration error",
 }
 
 
-def card(run: Path, model: Model) -> str:
-    """The README.md of a model, with what metrics.json knows by now."""
+def card(run: Path, model: Model, measured: str = "test") -> str:
+    """The README.md of a model, with what metrics.json knows by now under `measured`."""
     path = run / "metrics.json"
     metrics = json.loads(path.read_text()) if path.exists() else {}
-    rows = [
-        f"| {words} | {metrics[name]:.4f} |" for name, words in MEASURES.items() if name in metrics
-    ]
+    found = {words: metrics.get(f"{measured}_{name}") for name, words in MEASURES.items()}
+    rows = [f"| {words} | {value:.4f} |" for words, value in found.items() if value is not None]
     channels, height, width = model.shape
     return TEMPLATE.format(
         channels=channels,
@@ -51,6 +51,7 @@ def card(run: Path, model: Model) -> str:
         classes=", ".join(model.classes),
         params=parameters(model.net),
         nonzero=nonzero_parameters(model.net),
+        macs=multiply_adds(model.net, model.shape),
         measured="".join(row + "\n" for row in rows),
         run=run,
     )

@@ -87,9 +87,22 @@ def creating(command: Command) -> Command:
             metavar="N|off",
             help="Take candidates given up for N epochs in a row out of the search. [3]",
         ),
+        click.option(
+            "--stop-on-collapse",
+            "stop",
+            is_flag=True,
+            default=None,
+            help="End the search when its cells fill with skip connections or pools, with the "
+            "architecture from before.",
+        ),
         click.option("--seed", type=int, help="Of everything random. [0]"),
         click.option("--device", help="auto, cpu, cuda or mps. [auto]"),
         changing,
+        click.option(
+            "--dry-run",
+            is_flag=True,
+            help="Only check everything, time a few steps, and say how long it would take.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -116,27 +129,50 @@ def run(as_json: bool, quiet: bool, **options: Any) -> None:
     """
     from ardor.run import STAGES
 
-    _work(_create(options, STAGES), as_json, quiet)
+    _begin(options, STAGES, as_json, quiet)
 
 
 @cli.command()
 @creating
 def search(as_json: bool, quiet: bool, **options: Any) -> None:
     """Search for an architecture only; go on with 'ardor train'."""
-    _work(_create(options, ("search",)), as_json, quiet)
+    _begin(options, ("search",), as_json, quiet)
 
 
-def _create(options: dict[str, Any], stages: tuple[str, ...]) -> "Run":
-    """A new run as the options say; each layer of settings goes over those before it."""
-    from ardor import config
+def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+    """A new run as the options say; or, asked for a dry run, how long it would take."""
+    from ardor.config import resolve
     from ardor.run import Run
 
     given = {name: value for name, value in options.items() if value is not None}
+    layers = _layers(given)
+    folder = given.get("folder") or _free_folder(resolve(*layers))
+    if given["dry_run"]:
+        _estimate(folder, layers, stages, _screen(as_json, quiet))
+    else:
+        _work(Run.create(folder, *layers, command=_command(), stages=stages), as_json, quiet)
+
+
+def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The settings of a new run; each layer goes over those before it."""
+    from ardor import config
+
     layers = [config.preset(given["preset"])] if "preset" in given else []
     layers += [config.read(given["file"])] if "file" in given else []
-    layers.append(functools.reduce(config.merge, _typed(given), {}))
-    folder = given.get("folder") or _free_folder(config.resolve(*layers))
-    return Run.create(folder, *layers, command=_command(), stages=stages)
+    return (*layers, functools.reduce(config.merge, _typed(given), {}))
+
+
+def _estimate(
+    folder: Path, layers: tuple[dict[str, Any], ...], stages: tuple[str, ...], screen: "Screen"
+) -> None:
+    """Says how long a run would take, and makes none."""
+    from ardor.estimate import estimate
+    from ardor.run import check_free
+    from ardor.terminal import estimate_table
+
+    check_free(folder)
+    found = estimate(layers, stages, screen.say)
+    screen.result(found, estimate_table(found))
 
 
 def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -151,6 +187,8 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
     if "shrink" in given:
         patience = 0 if given["shrink"] == "off" else given["shrink"]
         layers.append({"search": {"shrink": patience}})
+    if "stop" in given:
+        layers.append({"search": {"stop_on_collapse": given["stop"]}})
     if "time" in given:
         layers.append({"search": {"time": given["time"]}})
     layers.append({"data": {"source": given["source"]}})
@@ -237,13 +275,60 @@ def train(
 @cli.command()
 @existing
 @click.option("--threshold", type=float, help="log(sigma^2 / mu^2) that leaves. [3]")
+@click.option(
+    "--keep-accuracy",
+    type=float,
+    metavar="PERCENT",
+    help="Take the smallest network with this accuracy on the validation images.",
+)
+@click.option(
+    "--max-params", type=int, help="Take the most accurate with at most so many parameters."
+)
+@click.option("--fine-tune", type=int, metavar="EPOCHS", help="Train what is left. [0]")
+@click.option("--curve", is_flag=True, help="Show accuracy against parameters; change nothing.")
+@changing
 @answering
-def prune(folder: Path, threshold: float | None, as_json: bool, quiet: bool) -> None:
-    """Zero the weights of the trained network that are only noise."""
+def prune(
+    folder: Path, curve: bool, changes: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
+) -> None:
+    """Zero the weights of the trained network that are only noise, and take out what does nothing.
+
+    The network becomes smaller, faster and stays as accurate: channels and operations that have no
+    effect leave it for good. What was trained is kept, and can be pruned otherwise at any time.
+    """
+    from ardor.config import assignment
     from ardor.run import Run
 
-    layers = [{"prune": {"threshold": threshold}}] if threshold is not None else []
-    _work(Run.open(folder).changed("prune", *layers), as_json, quiet, ("prune",))
+    layers = [*_pruning(options), *map(assignment, changes)]
+    if curve and not layers:
+        _show_curve(Run.open(folder), as_json, quiet)
+    else:
+        _work(Run.open(folder).changed("prune", *layers), as_json, quiet, ("prune",))
+
+
+def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings that were given: a threshold, or what it is to follow from."""
+    given = {name: value for name, value in options.items() if value is not None}
+    asked = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
+    if asked and "threshold" in given:
+        raise click.UsageError(
+            "--threshold says what leaves; with --keep-accuracy or --max-params, that follows"
+        )
+    if asked or "threshold" in given:
+        given = {"keep_accuracy": 0.0, "max_params": 0, **given}
+    return [{"prune": given}] if given else []
+
+
+def _show_curve(run: "Run", as_json: bool, quiet: bool) -> None:
+    """Measures the pruning curve, keeps it in the run folder and prints it."""
+    from ardor.pruning import measure_curve
+    from ardor.terminal import curve_table
+
+    screen = _screen(as_json, quiet)
+    run.watch = screen.progress
+    with screen.watching("curve"):
+        content = measure_curve(run, run.trained())
+    screen.result(content, curve_table(content))
 
 
 def _stage_command(stage: str, words: str) -> None:
@@ -279,14 +364,22 @@ def predict(folder: Path, images: tuple[Path, ...], as_json: bool, quiet: bool) 
 
 @cli.command()
 @click.argument("path", type=FOLDER, metavar="RUN|ARCHITECTURE")
+@click.option("--all", "every", is_flag=True, help="Every candidate, not only what was kept.")
+@click.option(
+    "--runners-up",
+    "count",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The N most likely other architectures too, and in what they differ.",
+)
 @answering
-def show(path: Path, as_json: bool, quiet: bool) -> None:
+def show(path: Path, every: bool, count: int | None, as_json: bool, quiet: bool) -> None:
     """The cells that were found, and how sure the search is of each choice."""
     from ardor.files import read_json
-    from ardor.terminal import architecture_table
+    from ardor.show import shown
 
     content = read_json(path / "architecture.json" if path.is_dir() else path)
-    _screen(as_json, quiet).result(content, architecture_table(content))
+    _screen(as_json, quiet).result(content, shown(content, every=every, runners_up=count))
 
 
 @cli.command()
@@ -333,17 +426,22 @@ def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 @click.argument("name")
 @click.option("--seeds", type=click.IntRange(1), help="Runs of each kind. [as the bench says]")
 @click.option("--data", "source", help="Other images than the bench's own.")
+@click.option(
+    "--random", "chance", type=click.IntRange(0), help="Random architectures. [as the bench says]"
+)
+@click.option("--also", multiple=True, metavar="METHOD", help="A further method, set alike.")
+@click.option("--so-far", is_flag=True, help="Run nothing: the table of what is finished.")
 @click.option("--folder", type=FOLDER, default=Path("runs/bench"), show_default=True)
 @answering
-def bench(
-    name: str, seeds: int | None, source: str | None, folder: Path, as_json: bool, quiet: bool
-) -> None:
+def bench(name: str, folder: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """A table of results; a bench can be stopped, and goes on where it was.
 
-    'digits' is a table of methods and seeds, mean ± std. 'speed' times steps and rankings against
-    a plain DARTS supernet, in as many rounds as there are seeds, with their memory and how both
-    grow; leave the machine alone meanwhile. 'shrink' is VINNAS with candidates leaving the supernet
-    and without, on --data. 'ardor list benches' shows them all.
+    'digits' is a table of methods and seeds, mean ± std. One named after a preset of a paper is the
+    paper's table on --data, beside what is printed: 'vinnas-mnist' searches once a seed, trains
+    what each of two rules selects, and as many random architectures as --random says. 'speed' times
+    steps and rankings against a plain DARTS supernet, in as many rounds as there are seeds, with
+    their memory and how both grow; leave the machine alone meanwhile. 'shrink' is VINNAS with
+    candidates leaving the supernet and without, on --data. 'ardor list benches' shows them all.
     """
     from ardor.bench import bench as measure
     from ardor.terminal import bench_table
@@ -351,12 +449,6 @@ def bench(
     screen = _screen(as_json, quiet)
     with _continued_by(_command()):
         result = measure(
-            name,
-            seeds,
-            folder,
-            source=source,
-            command=_command(),
-            say=screen.say,
-            watch=screen.progress,
+            name, folder, **asked, command=_command(), say=screen.say, watch=screen.progress
         )
     screen.result(result, bench_table(result))

@@ -5,14 +5,17 @@ import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ardor.errors import ArdorError, reason, unknown
 from ardor.settings import Amount, Count, Rate, Settings, Share, Time, checked
 
+# In percent, or a share where it is at most 1, as which it is kept.
+Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
+NOTHING = 1e6  # a threshold of pruning that no weight reaches
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
 # What a method or space can be called: a module of Ardor's, or a dotted one of the user's.
 NAME = re.compile(r"\w+(\.\w+)*")
@@ -59,6 +62,7 @@ class SearchConfig(Fitting):
     keep: Literal["last", "best"] = (
         "last"  # gates of the last epoch, or of the least held-out error
     )
+    stop_on_collapse: bool = False  # at the last epoch before cells fill with skips or pools
     shrink: int = Field(default=3, ge=0)  # epochs in a row given up until it leaves; 0 keeps all
     candidates: Count = 1  # drawn at the end and ranked on held-out images
 
@@ -81,6 +85,16 @@ class PruneConfig(Settings):
     """What leaves the trained network."""
 
     threshold: float = 3.0  # log(sigma^2 / mu^2) from which a weight is only noise
+    keep_accuracy: Accuracy = 0.0  # takes the smallest network as accurate as that; 0 is off
+    max_params: int = Field(default=0, ge=0)  # the most accurate with no more; 0 is off
+    multiple: Count = 4  # that widths are left at: onnxruntime is slow at others, fastest at 16
+    fine_tune: int = Field(default=0, ge=0, le=LONGEST)  # epochs after pruning; zeros stay zero
+    rate: Rate = 5e-4  # of fine-tuning, where it begins
+
+    @property
+    def picking(self) -> bool:
+        """Whether the threshold follows from what is asked of the network."""
+        return self.keep_accuracy > 0 or self.max_params > 0
 
 
 class Config(Settings):
@@ -115,7 +129,13 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
         merged[section] = checked(section, model, merged.get(section, {}))
     for section in ("space", "method"):
         _check_name(section, merged[section]["name"])
-    return checked("", Config, merged)
+    config = checked("", Config, merged)
+    if config.prune.picking and not config.train.variational:
+        raise ArdorError(
+            "prune.keep_accuracy and prune.max_params need weights with variances",
+            "leave train.variational at true",
+        )
+    return config
 
 
 def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:

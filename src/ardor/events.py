@@ -29,9 +29,9 @@ class Events:
 
 
 def scalars(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Every number in a log line but the probabilities, under the path to it."""
+    """Every number in a log line but those of single options, under the path to it."""
     for name, value in line.items():
-        if isinstance(value, Mapping) and name != "probabilities":
+        if isinstance(value, Mapping) and name not in ("probabilities", "strengths"):
             yield from scalars(value, f"{prefix}{name}/")
         elif isinstance(value, (int, float)) and name not in ("epoch", "epochs"):
             yield f"{prefix}{name}", float(value)

@@ -4,13 +4,17 @@ import contextlib
 import io
 import logging
 import os
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 # onnxruntime phones home unless told not to before its import.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
+import numpy as np
 import onnx
 import onnxruntime
 import torch
@@ -22,6 +26,7 @@ from ardor.model import Model
 
 OPSET = 20
 TOLERANCE = 1e-4
+TIMED, WARMUP = 60, 10  # rounds, and those of them that do not count
 
 
 def export(model: Model, path: Path, images: Tensor) -> float:
@@ -77,13 +82,34 @@ def strip_(proto: "onnx.ModelProto") -> None:
 def largest_difference(model: Model, content: bytes, images: Tensor) -> float:
     """The largest absolute difference of logits between torch and onnxruntime."""
     pixels = images.float().cpu()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    (theirs,) = session.run(["logits"], {"pixels": pixels.numpy()})
+    (theirs,) = session_of(content).run(["logits"], {"pixels": pixels.numpy()})
     with torch.no_grad():
         ours = model(pixels)
     return float((ours - torch.from_numpy(theirs)).abs().max())
+
+
+def session_of(content: bytes, threads: int = 0) -> Any:
+    """An ONNX file in onnxruntime, on as many threads; 0 leaves their number to it."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def latencies(files: Sequence[bytes], shape: tuple[int, int, int]) -> list[float]:
+    """Milliseconds in which each ONNX file sees one image, on one thread: medians of many rounds.
+
+    The files take turns, so that whatever else the machine does slows them alike.
+    """
+    sessions = [session_of(content, threads=1) for content in files]
+    pixels = {"pixels": np.zeros((1, *shape), np.float32)}
+    times: list[list[float]] = [[] for _ in files]
+    for _ in range(TIMED):
+        for session, seconds in zip(sessions, times, strict=True):
+            begin = time.perf_counter()
+            session.run(["logits"], pixels)
+            seconds.append(time.perf_counter() - begin)
+    return [round(1000 * median(seconds[WARMUP:]), 4) for seconds in times]
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ class Variational(nn.Module, ABC):
     weight: Tensor
     bias: Any  # a Tensor, or None without one
     log_var: Tensor
+    certain = False  # whether the means stand for the weights while training, too
 
     def start_(self) -> None:
         """Xavier-uniform means, log-variances of -10 (VINNAS, section V)."""
@@ -50,11 +51,17 @@ class Variational(nn.Module, ABC):
         """What the layer computes with these weights."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return self.apply_weights(x, self.pruned(), self.bias)
+        if not drawn(self):
+            weight = self.weight if self.training else self.pruned()
+            return self.apply_weights(x, weight, self.bias)
         square = x.square().clamp_max(LARGEST_SQUARE)
         mean = self.apply_weights(x, self.weight, self.bias)
         return local_draw(mean, self.apply_weights(square, self.variance(), None))
+
+
+def drawn(layer: nn.Module) -> bool:
+    """Whether what a layer computes is drawn from a posterior of its weights."""
+    return isinstance(layer, Variational) and layer.training and not layer.certain
 
 
 def local_draw(mean: Tensor, variance: Tensor) -> Tensor:

@@ -1,9 +1,12 @@
 """What a network does and what it costs: likelihood, calibration, parameters, multiply-adds."""
 
 import copy
+import zlib
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchmetrics.functional.classification import multiclass_calibration_error
@@ -65,6 +68,23 @@ def deployed(net: nn.Module) -> dict[str, nn.Parameter]:
         for name, parameter in net.named_parameters()
         if not name.startswith("auxiliary.") and not name.endswith("log_var")
     }
+
+
+def dense_bytes(net: nn.Module) -> int:
+    """The size of a safetensors file of the network."""
+    return len(to_bytes({name: t.contiguous() for name, t in net.state_dict().items()}))
+
+
+def sparse_bytes(net: nn.Module) -> int:
+    """The size of the network stored sparsely, deflated.
+
+    For each tensor a bit for every entry, 1 where it is not zero; then those entries in float32.
+    """
+    content = b""
+    for tensor in net.state_dict().values():
+        entries = tensor.cpu().float().numpy().ravel()
+        content += np.packbits(entries != 0).tobytes() + entries[entries != 0].tobytes()
+    return len(zlib.compress(content, 9))
 
 
 def multiply_adds(net: Net, shape: tuple[int, int, int]) -> int:

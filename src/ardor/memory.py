@@ -137,16 +137,22 @@ def size(count: float) -> str:
     return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
 
 
+def parts_that_fit(needed: Need, there: float, *, images: int, parts: int) -> int:
+    """The least number of parts, from `parts` on, in which a step fits; 0 where none does."""
+    counts = range(parts, max(parts, images // 2) + 1)
+    return next((n for n in counts if needed.of(-(-images // n)) <= there), 0)
+
+
 def check(section: str, needed: Need, there: float, *, images: int, parts: int) -> None:
     """An ArdorError where a step does not fit, with the number of parts in which it would."""
     part = -(-images // parts)
     if needed.of(part) <= there:
         return
-    fits = [n for n in range(parts + 1, images // 2 + 1) if needed.of(-(-images // n)) <= there]
+    fitting = parts_that_fit(needed, there, images=images, parts=parts)
     hint = "use a smaller network: --set space.channels, or a shorter space.layout"
-    if fits:
-        smaller = -(-images // fits[0])
-        hint = f"compute it {smaller} images at a time: --set {section}.accumulate={fits[0]}"
+    if fitting:
+        smaller = -(-images // fitting)
+        hint = f"compute it {smaller} images at a time: --set {section}.accumulate={fitting}"
     raise ArdorError(
         f"a step with {part} images at a time needs about {size(needed.of(part))} of memory; "
         f"{size(there)} are free",

@@ -17,6 +17,7 @@ from ardor.runtime import load as load_tensors
 from ardor.runtime import save as save_tensors
 from ardor.spaces import Net
 from ardor.spaces import of as space_of
+from ardor.widths import fit_, record
 
 FORMAT = 1
 
@@ -59,10 +60,13 @@ class Model(nn.Module):
 
     def to_json(self) -> dict[str, Any]:
         """What is needed beside the weights."""
+        with torch.device("meta"):
+            cut = record(self.net, space_of(self.architecture).build(self.architecture))
         return {
             "format": FORMAT,
             "architecture": self.architecture.to_json(),
             "weights": "variational" if self.variational else "plain",
+            **({"compact": cut} if cut else {}),
             "classes": list(self.classes),
             "preprocessing": {
                 "shape": list(self.shape),
@@ -78,9 +82,11 @@ class Model(nn.Module):
         architecture = Architecture.from_json(settings.get("architecture"))
         space = space_of(architecture)
         conv = VariationalConv2d if settings.get("weights") == "variational" else nn.Conv2d
-        channels = space.image[0]
+        channels, net = space.image[0], space.build(architecture, conv=conv)
+        if "compact" in settings:
+            fit_(net, space.image, settings["compact"], folder / "config.json")
         model = cls(
-            space.build(architecture, conv=conv),
+            net,
             Normalise(torch.zeros(channels), torch.ones(channels)),
             architecture,
             class_names(folder, settings.get("classes"), space.classes),

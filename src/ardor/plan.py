@@ -14,13 +14,64 @@ SIZES = ("image", "classes")  # settings of a space that follow from the images
 
 def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Dataset]:
     """All settings, defaults, the method's own, the given ones; and the images they follow from."""
-    method = methods.find(resolve(*layers).method["name"])
-    config = resolve({"search": dict(method.search)}, *layers)
+    config = layered(layers)
     find_device(config.device)
     check_without_sizes("space", config.space)
     images = data.load(seed=config.seed, **config.data.model_dump())
     sized = config.model_copy(update={"space": {**config.space, **sizes(images)}})
     return completed(sized), images
+
+
+def layered(layers: tuple[Mapping[str, Any], ...]) -> Config:
+    """The settings that need no images: defaults, the method's own, the given ones."""
+    method = methods.find(resolve(*layers).method["name"])
+    config = resolve({"search": dict(method.search)}, *layers)
+    return config.model_copy(update={"space": {**config.space, **asked_of_space(config)}})
+
+
+def asked_of_space(config: Config) -> dict[str, Any]:
+    """What the given settings of the method ask of the space; an ArdorError where it is denied."""
+    method, space = methods.find(config.method["name"]), spaces.find(config.space["name"])
+    settings = complete("method", method, unnamed(config.method))
+    asked = dict(method.space_settings({name: settings[name] for name in unnamed(config.method)}))
+    for name, value in asked.items():
+        if name not in complete("space", space, {}):
+            raise ArdorError(
+                f"space '{config.space['name']}' has no setting '{name}', as the method's ask for",
+                "use another space, or leave the settings of the method at their defaults",
+            )
+        given = complete("space", space, {name: config.space.get(name, value)})[name]
+        if given != value:
+            raise ArdorError(
+                f"space.{name} = {given!r} must be {value!r} with these settings of the method",
+                f"leave out space.{name}: it follows from the method",
+            )
+    return asked
+
+
+def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | None:
+    """The first setting that a run made with these layers would have otherwise, in words."""
+    now = layered(layers)
+    space = {**now.space, **{name: made.space[name] for name in SIZES if name in made.space}}
+    new, old = (
+        flat(completed(config).model_dump())
+        for config in (now.model_copy(update={"space": space}), made)
+    )
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name):
+            return f"{name} = {old.get(name)!r}, not {new.get(name)!r}"
+    return None
+
+
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their full names: "search.epochs"; lists as tuples, whatever was read."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{below}": entry for below, entry in flat(value).items()}
+        else:
+            found[name] = tuple(value) if isinstance(value, list) else value
+    return found
 
 
 def sizes(images: data.Dataset) -> dict[str, Any]:
@@ -61,7 +112,7 @@ def check_network(config: Config, searched: spaces.Space) -> None:
         if name not in before or not before[name] <= after.get(name, set()):
             raise ArdorError(
                 f"network settings {config.network} change the choice '{name}' of the search",
-                "they may change sizes such as channels, or how often a cell is repeated",
+                "they may change sizes such as channels, or how often a shared cell is repeated",
             )
 
 

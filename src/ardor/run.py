@@ -97,9 +97,19 @@ class Run:
         run = replace(self, config=resolve(self.config.model_dump(), *layers))
         self.check_changeable(stage, layers)
         run.check_able(stage)
-        content = {**read_json(self.folder / "config.json"), **run.config.model_dump()}
-        write_json(self.folder / "config.json", content)
+        run._write_config()
+        if stage == "prune":
+            run.drop_checkpoints("tune")
         return run
+
+    def set_threshold(self, threshold: float) -> None:
+        """Has the settings say where the network is pruned, once that is known."""
+        self.config = resolve(self.config.model_dump(), {"prune": {"threshold": threshold}})
+        self._write_config()
+
+    def _write_config(self) -> None:
+        content = {**read_json(self.folder / "config.json"), **self.config.model_dump()}
+        write_json(self.folder / "config.json", content)
 
     def check_changeable(self, stage: str, layers: tuple[Mapping[str, Any], ...]) -> None:
         """An ArdorError where a change comes too late for what was already done."""
@@ -109,7 +119,7 @@ class Run:
                 f"'{late[0]}' cannot change any more: '{self.folder}' was made with it",
                 f"'ardor {stage}' takes settings of {', '.join(CHANGEABLE[stage])}",
             )
-        if any((self.folder / "checkpoint").glob(f"{stage}-*")):
+        if self.checkpoints(stage):
             raise ArdorError(
                 f"the {stage} stage of '{self.folder}' has begun with other settings",
                 f"continue it as it is: {typed('resume', self.folder)}",
@@ -127,7 +137,18 @@ class Run:
         """Whether a stage has written what it writes."""
         if stage == "evaluate":
             return "test_accuracy" in self.metrics
+        if stage == "prune" and self.checkpoints("tune"):
+            return False  # fine-tuning has begun, and was not finished
         return (self.folder / WRITTEN[stage]).exists()
+
+    def checkpoints(self, loop: str) -> list[Path]:
+        """Where a loop of that name can be taken up again."""
+        return sorted((self.folder / "checkpoint").glob(f"{loop}-*"))
+
+    def drop_checkpoints(self, loop: str) -> None:
+        """Forgets a loop that is at its end, or begins anew with other settings."""
+        for path in self.checkpoints(loop):
+            path.unlink()
 
     def stages_left(self) -> list[str]:
         """The stages asked for that are not done."""
@@ -186,7 +207,8 @@ class Run:
 
     def model(self) -> Model:
         """The network to use: the pruned one, or the trained one where nothing was pruned yet."""
-        return Model.load(self.folder / "model") if self.done("prune") else self.trained()
+        folder = self.folder / "model"
+        return Model.load(folder) if folder.exists() else self.trained()
 
     def plain(self) -> Model:
         """The network with plain weights, pruned or not."""

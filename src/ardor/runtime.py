@@ -81,9 +81,20 @@ class Runtime:
 
     def shuffled(self, count: int, *key: int) -> Tensor:
         """A permutation by the seed and `key` alone, so that an epoch can be redone."""
-        seed = np.random.SeedSequence([self.seed, *key]).generate_state(1, np.uint64)[0]
-        generator = torch.Generator().manual_seed(int(seed) >> 1)
+        generator = torch.Generator().manual_seed(self.seed_of(*key))
         return torch.randperm(count, generator=generator)
+
+    def seed_of(self, *key: int) -> int:
+        """A seed that follows from the run's and `key`."""
+        seed = np.random.SeedSequence([self.seed, *key]).generate_state(1, np.uint64)[0]
+        return int(seed) >> 1
+
+    @contextmanager
+    def apart(self, *key: int) -> Iterator[None]:
+        """Random numbers of the CPU by the seed and `key` alone; those outside go on as before."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(self.seed_of(*key))
+            yield
 
     @contextmanager
     def signals(self) -> Iterator[None]:

@@ -17,10 +17,11 @@ from ardor.data import Images, Normalise, augment, stratified
 from ardor.measure import logits_of, scores
 from ardor.methods import Epochs, Method
 from ardor.parts import count_of
+from ardor.posterior import DRAWS, Likely, likeliest, probabilities, strengths
 from ardor.runtime import Runtime
 from ardor.schedules import RATES
 from ardor.shrink import hold_only_, in_a_row, leaving, with_gone
-from ardor.spaces import Space, mean_score
+from ardor.spaces import Space
 from ardor.stage import Stage
 from ardor.steps import (
     Batch,
@@ -34,6 +35,7 @@ from ardor.steps import (
     unrolled_gradients_,
     weight_optimiser,
 )
+from ardor.watch import Watch, watched
 
 CURVATURE_BATCHES = 4
 
@@ -54,7 +56,10 @@ class Found:
     architecture: Architecture
     candidates: tuple[Candidate, ...]  # best first
     probabilities: Mapping[str, Mapping[str, float]]  # choice -> option -> probability
+    strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
     gone: Epochs  # what left the supernet, each after which epoch
+    likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
+    watched: Mapping[str, float]  # what the collapse watch saw
 
 
 def search(
@@ -101,7 +106,7 @@ class SearchLoop:
         self.normalise = Normalise.of(self.train).to(runtime.device)
         self.net = runtime.place(space.build(conv=method.conv))
         self.method = method.to(runtime.device)
-        self.kept = copy.deepcopy(self.method)  # of the epoch with the least held-out error
+        self.kept = copy.deepcopy(self.method)  # of another epoch than the last
         self.weights = list(self.net.parameters())
         self.gates = list(self.method.parameters())
         self.optimiser = weight_optimiser(self.net, config)
@@ -128,6 +133,8 @@ class SearchLoop:
             ),
             reshape=lambda facts: self.take_out(facts.get("gone", {})),
         )
+        seen = watched(self.held_out, self.normalise, runtime, most=self.size // self.parts)
+        self.watch = Watch(self.net, self.method, self.kept, seen, self.stage, config)
 
     def run(self) -> None:
         """All epochs that are left."""
@@ -225,19 +232,22 @@ class SearchLoop:
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
         held_out = self.measure(self.method.sample(1, self.stage.progress))
+        seen, left = {}, []
         if self.learning_gates:
-            self.keep_best(1 - held_out["accuracy"])
             batches = self.curvature_batches()
             self.method.refit(curvature_of(self.net, self.method, batches, parts=self.parts))
-        left = self.shrink() if self.learning_gates and self.config.shrink else []
-        shares = named(self.method)
+            seen["watch"] = self.watch.look(1 - held_out["accuracy"])
+            left = self.shrink() if self.config.shrink and not self.watch.in_doubt else []
+        shares = probabilities(self.method)
         self.stage.finish_epoch(
             rate=rate_at(self.config, self.stage.progress),
             warmup=not self.learning_gates,
             held_out=held_out,
             certainty=certainty(shares),
             probabilities=shares,
+            strengths=strengths(self.method),
             left=left,
+            **seen,
         )
 
     def shrink(self) -> list[str]:
@@ -269,12 +279,6 @@ class SearchLoop:
         logits = logits_of(self.net, images, self.normalise, self.runtime, gates)
         return scores(logits, images.labels)
 
-    def keep_best(self, error: float) -> None:
-        """Remembers the method of the epoch with the least held-out error (VINNAS, line 16)."""
-        if error < self.stage.facts.get("least_error", 2.0):
-            self.stage.facts["least_error"] = error
-            self.kept.load_state_dict(self.method.state_dict())
-
     def curvature_batches(self) -> list[Batch]:
         """A few batches of the images that the gates learn from."""
         images = self.held_out if self.method.bilevel else self.train
@@ -284,8 +288,7 @@ class SearchLoop:
 
     def found(self) -> Found:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
-        best = self.config.keep == "best" and "least_error" in self.stage.facts
-        method = self.kept if best else self.method
+        method = self.watch.posterior()
         candidates: list[Candidate] = []
         for architecture in dict.fromkeys(method.draw(self.config.candidates)):
             if candidates and not self.stage.in_time:
@@ -293,13 +296,15 @@ class SearchLoop:
             held_out = self.measure(self.space.masks(architecture))
             candidates.append(Candidate(architecture, held_out["accuracy"], held_out["nll"]))
         ranked = sorted(candidates, key=lambda c: (-c.accuracy, c.nll))
-        return Found(ranked[0].architecture, tuple(ranked), named(method), method.gone)
-
-
-def named(method: Method) -> dict[str, dict[str, float]]:
-    """Choice -> option -> probability."""
-    options = {choice.name: choice.options for choice in method.space.choices}
-    return {
-        name: dict(zip(options[name], mean_score(gate), strict=True))
-        for name, gate in method.probabilities().items()
-    }
+        found = ranked[0].architecture
+        with self.runtime.apart(4):
+            drawn = method.samples(DRAWS)
+        return Found(
+            architecture=found,
+            candidates=tuple(ranked),
+            probabilities=probabilities(method),
+            strengths=strengths(method),
+            gone=method.gone,
+            likeliest=likeliest(found, drawn),
+            watched=self.watch.numbers(found),
+        )

@@ -31,6 +31,7 @@ from ardor.runtime import (
 )
 
 LOG = logging.getLogger("ardor")
+SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
 KEPT = 2  # checkpoints: the newest, and one to fall back on should it be damaged
 
 
@@ -83,9 +84,14 @@ class Stage:
         """Whether there is time for another look at the held-out images."""
         return not self.course.time or self.spent + self.pace.look() <= self.course.time
 
+    @property
+    def over(self) -> bool:
+        """Whether no epoch is left, or the loop has ended itself: a fact that it remembers."""
+        return self.epoch >= self.course.epochs or bool(self.facts.get("ended"))
+
     def epochs_left(self) -> Iterator[int]:
         """The epochs from where the loop stands."""
-        while self.epoch < self.course.epochs:
+        while not self.over:
             self._begin = self.runtime.clock()
             yield self.epoch
 
@@ -109,7 +115,7 @@ class Stage:
         self, net: nn.Module, images: int, parts: int, forward: Callable[[int], object]
     ) -> None:
         """Says what a step will need, before the first of them; an ArdorError if it is too much."""
-        needed = memory.need(net, forward) if self.epoch < self.course.epochs else None
+        needed = None if self.over else memory.need(net, forward)
         if needed is not None:
             there, most = memory.free(self.runtime.device), needed.of(-(-images // parts))
             self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
@@ -142,7 +148,7 @@ class Stage:
             if not math.isfinite(value):
                 raise ArdorError(
                     f"{self.name} diverged in epoch {self.epoch + 1}: {name} is {value}",
-                    f"begin a new run with a lower {self.name}.rate",
+                    f"begin a new run with a lower {SECTIONS.get(self.name, self.name)}.rate",
                 )
         self.epoch += 1
         line = {

@@ -1,6 +1,6 @@
 """The stages of a run: each reads what the one before wrote, from where it was left."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,11 +8,14 @@ from ardor import methods
 from ardor.card import card
 from ardor.errors import ArdorError, Interrupted
 from ardor.export import export as export_onnx
+from ardor.export import latencies, to_onnx
 from ardor.files import write, write_json
-from ardor.measure import logits_of, multiply_adds, nonzero_parameters, parameters, scores
+from ardor.measure import logits_of, scores
 from ardor.model import Model
 from ardor.plan import completed, unnamed
+from ardor.posterior import Likely
 from ardor.prune import prune as pruned
+from ardor.pruning import smaller
 from ardor.report import draw
 from ardor.report import report as report_page
 from ardor.run import NO_COST, STAGES, WRITTEN, Run
@@ -22,6 +25,8 @@ from ardor.search import search as search_space
 from ardor.train import train as train_network
 
 CHECKED_IMAGES = 64
+# Metrics of an earlier pruning and of what came after it, by how they begin.
+DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
 
 
 def finish(run: Run) -> None:
@@ -55,7 +60,7 @@ def search(run: Run) -> None:
     )
     write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
     write_json(run.folder / "architecture.json", found_json(found))
-    run.add_metrics(taken_out=sum(map(len, found.gone.values())))
+    run.add_metrics(taken_out=sum(map(len, found.gone.values())), **found.watched)
 
 
 def train(run: Run) -> None:
@@ -73,25 +78,27 @@ def train(run: Run) -> None:
 
 
 def prune(run: Run) -> None:
-    """Zeroes the weights that are only noise, and makes the rest plain."""
-    model = pruned(run.trained(), run.config.prune.threshold)
-    model.save(run.folder / "model", card=card(run.folder, model))
+    """Zeroes the weights that are only noise, takes out what does nothing, fine-tunes the rest."""
+    small, facts = smaller(run)
+    small.save(run.folder / "model", card=card(run.folder, small))
     forget_after(run, "prune")
-    run.add_metrics(
-        params=parameters(model.net),
-        nonzero_params=nonzero_parameters(model.net),
-        macs=multiply_adds(model.net, model.shape),
-    )
+    run.add_metrics(**facts)
+    run.drop_checkpoints("tune")
 
 
 def export(run: Run) -> None:
-    """Writes the ONNX file and checks it on training images."""
-    difference = export_onnx(
-        run.plain(),
-        run.folder / "export" / "model.onnx",
-        run.dataset.train.pixels[:CHECKED_IMAGES],
+    """Writes the ONNX file, checks it on training images, and times it."""
+    model, path = run.plain(), run.folder / "export" / "model.onnx"
+    difference = export_onnx(model, path, run.dataset.train.pixels[:CHECKED_IMAGES])
+    files = {"": path.read_bytes()}
+    if run.done("prune"):
+        files["trained_"] = to_onnx(pruned(run.trained(), float("inf")))
+    times = latencies(list(files.values()), model.shape)
+    run.add_metrics(
+        onnx_max_difference=difference,
+        **{f"{which}onnx_bytes": len(content) for which, content in files.items()},
+        **{f"{which}latency_ms": ms for which, ms in zip(files, times, strict=True)},
     )
-    run.add_metrics(onnx_max_difference=difference)
 
 
 def evaluate(run: Run) -> None:
@@ -101,9 +108,10 @@ def evaluate(run: Run) -> None:
         results["trained_test"] = tested(run, pruned(run.trained(), float("inf")))
     flat = {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
     run.add_metrics(**flat)
-    for folder in ("model", "trained"):
-        if (run.folder / folder).exists():
-            write(run.folder / folder / "README.md", card(run.folder, run.model()))
+    before = "trained_test" if "trained_test" in results else "test"
+    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before))
+    if run.done("prune"):
+        write(run.folder / "model" / "README.md", card(run.folder, run.model()))
 
 
 def tested(run: Run, model: Model) -> dict[str, float]:
@@ -132,7 +140,7 @@ def forget_after(run: Run, stage: str) -> None:
     for later in STAGES[STAGES.index(stage) + 1 :]:
         if later in WRITTEN:
             (run.folder / WRITTEN[later]).unlink(missing_ok=True)
-    kept = {k: v for k, v in run.metrics.items() if not k.startswith(("test_", "trained_test_"))}
+    kept = {k: v for k, v in run.metrics.items() if not k.startswith(DERIVED)}
     write_json(run.folder / "metrics.json", kept)
 
 
@@ -160,6 +168,7 @@ def found_json(found: Found) -> dict[str, Any]:
     return {
         **found.architecture.to_json(),
         "probabilities": found.probabilities,
+        "strengths": found.strengths,
         "left": found.gone,
         "candidates": [
             {
@@ -168,5 +177,25 @@ def found_json(found: Found) -> dict[str, Any]:
                 "held_out_nll": candidate.nll,
             }
             for candidate in found.candidates
+        ],
+        **likelihoods(found.likeliest),
+    }
+
+
+def likelihoods(likeliest: Sequence[Likely]) -> dict[str, Any]:
+    """How likely the one found is, and its runners-up; nothing without a posterior over them."""
+    if not likeliest:
+        return {}
+    own, *others = likeliest
+    return {
+        "probability": own.probability,
+        "runners_up": [
+            {
+                "kept": dict(other.architecture.kept),
+                "probability": other.probability,
+                "times_as_likely": other.times_as_likely,
+                "standard_error": other.standard_error,
+            }
+            for other in others
         ],
     }

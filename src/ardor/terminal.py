@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from rich.console import Console, Group
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from ardor.errors import ArdorError
+from ardor.benches import reading
+from ardor.config import NOTHING
 
 if TYPE_CHECKING:
     from ardor.data.check import Summary
@@ -111,41 +111,87 @@ def metrics_table(metrics: Mapping[str, Any]) -> Table:
         "test_nll": ("test negative log-likelihood", "{:.4f} nats"),
         "test_ece": ("test calibration error", "{:.2%}"),
         "trained_test_accuracy": ("test accuracy before pruning", "{:.2%}"),
+        "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
+        "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
+        "threshold": ("pruned where log(sigma^2 / mu^2) is", "{:g}"),
         "params": ("parameters", "{:,}"),
         "nonzero_params": ("parameters that are not zero", "{:,}"),
         "macs": ("multiply-adds for an image", "{:,}"),
+        "file_bytes": ("bytes of the weights", "{:,}"),
+        "sparse_bytes": ("bytes of the weights, stored sparsely", "{:,}"),
+        "onnx_bytes": ("bytes of the ONNX file", "{:,}"),
+        "latency_ms": ("milliseconds for an image, one thread", "{:.3g}"),
         "taken_out": ("candidates taken out of the search", "{:,}"),
+        "skip_share": ("skip connections among kept operations", "{:.0%}"),
+        "pool_share": ("pools among kept operations", "{:.0%}"),
+        "op_entropy": ("variety of kept operations", "{:.2f} nats"),
+        "largest_curvature": ("largest curvature in the gates", "{:.3g}"),
+        "collapsed_since": ("search collapsed since epoch", "{:,}"),
+        "kept_epoch": ("epoch of the search that was kept", "{:,}"),
         "onnx_max_difference": ("largest difference of the ONNX file", "{:.1e}"),
     }
-    rows = [
-        (text, form.format(metrics[key])) for key, (text, form) in words.items() if key in metrics
-    ]
+    rows = []
+    for key, (text, form) in words.items():
+        if key in metrics:
+            before = metrics.get(f"trained_{key}") if key != "test_accuracy" else None
+            past = "" if before is None else f"{form.format(before)} -> "
+            rows.append((text, past + form.format(metrics[key])))
     for stage, cost in metrics.get("stages", {}).items():
         rows.append((stage, f"{duration(cost['seconds'])}, {cost['peak_memory_mb']:,.0f} MB"))
     return table("", ("", ""), rows)
 
 
+def curve_table(content: Mapping[str, Any]) -> Table:
+    """curve.json for reading."""
+    rows = [
+        (
+            "nothing leaves" if point["threshold"] >= NOTHING else f"{point['threshold']:g}",
+            f"{point['params']:,}",
+            f"{point['accuracy']:.2%}",
+        )
+        for point in content["points"]
+    ]
+    title = f"on {content['count']:,} {content['images']} images"
+    return table(title, ("threshold", "parameters that are not zero", "accuracy"), rows)
+
+
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows of results; a mean and its `_std` share a column."""
-    keys = [key for key in rows[0] if not key.endswith("_std")]
-    cells = [[_cell(row, key) for key in keys] for row in rows]
-    return table("", [key.replace("_", " ") for key in keys], cells)
+    """Rows of results, with the same keys."""
+    cells = [[_cell(key, value) for key, value in row.items()] for row in rows]
+    return table("", [key.replace("_", " ") for key in rows[0]], cells)
 
 
-def _cell(row: Mapping[str, Any], key: str) -> str:
-    value = row[key]
+def _cell(key: str, value: Any) -> str:
     if not isinstance(value, (int, float)):
         return "-" if value is None else str(value)
-    form = "{:.2%}" if "accuracy" in key else "{:,.0f}"
-    spread = f" ± {form.format(row[key + '_std'])}" if key + "_std" in row else ""
-    return form.format(value) + spread
+    return ("{:.2%}" if "accuracy" in key else "{:,.0f}").format(value)
 
 
 def bench_table(result: Mapping[str, Any]) -> Table | Group:
     """The result of a bench for reading."""
-    if result["bench"] != "speed":
-        return rows_table(result["table"])
-    return Group(ratios_table(result), growth_table(result))
+    if result["bench"] == "speed":
+        return Group(ratios_table(result), growth_table(result))
+    columns, rows = reading.cells(result)
+    first, *measures = zip(columns, *rows, strict=True)  # a column for each row: there are fewer
+    return Group(table("", first, measures), *reading.notes(result))
+
+
+def estimate_table(found: Mapping[str, Any]) -> Group:
+    """How long stages would take, what a step needs, and what the times were made of."""
+    rows, fitting = [], []
+    for stage in ("search", "train"):
+        if of := found.get(stage):
+            needed = "not known" if of["memory_mb"] is None else f"{of['memory_mb']:,.0f} MB"
+            early, late = of["warmup_step_seconds"], of["step_seconds"]
+            warm = f" ({early:.3g} s while weights warm up)" if early != late else ""
+            made = (
+                f"{of['epochs']} epochs of {of['steps']} steps of {late:.3g} s{warm}"
+                f" and {of['between_seconds']:.3g} s after each"
+            )
+            rows.append((stage, f"about {duration(of['seconds'])}", needed, made))
+            if of["accumulate"] > 1:
+                fitting.append(f"{stage}: with --set {stage}.accumulate={of['accumulate']}")
+    return Group(table("", ("", "time", "memory of a step", "made of"), rows), *fitting)
 
 
 def ratios_table(result: Mapping[str, Any]) -> Table:
@@ -179,29 +225,6 @@ def predictions_table(found: "Sequence[Prediction]") -> Table:
     """What was seen in each image."""
     rows = [(str(p.path), p.label, f"{p.probability:.1%}") for p in found]
     return table("", ("image", "label", "probability"), rows)
-
-
-def architecture_table(content: Mapping[str, Any]) -> Table:
-    """The cells of an architecture file, an edge a row, with the certainty of each."""
-    from ardor.architecture import Architecture
-    from ardor.report import table as edges
-
-    rows = edges(Architecture.from_json(content), certainties(content))
-    said = [(*row[:4], "" if row[4] is None else f"{row[4]:.0%}") for row in rows]
-    return table("", ("cell", "state", "from", "operation", "certainty"), said)
-
-
-def certainties(content: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Choice -> option -> probability in an architecture file; an ArdorError if they are not."""
-    try:
-        return TypeAdapter(dict[str, dict[str, FiniteFloat]]).validate_python(
-            content.get("probabilities", {})
-        )
-    except ValidationError as error:
-        raise ArdorError(
-            "probabilities of the architecture must be numbers, by choice and option",
-            "put back the architecture.json that the search wrote",
-        ) from error
 
 
 def summary_table(found: "Summary") -> Table:

@@ -32,10 +32,13 @@ def augment(images: Tensor, names: Sequence[str]) -> Tensor:
 
 
 def crop(images: Tensor) -> Tensor:
-    """Each image moved by up to an eighth of its side, zeros where it moved away."""
+    """Each image moved by up to an eighth of its side, its border repeated where it moved away.
+
+    Print fills with black; zeros in normalised images would be grey, and no test image has that.
+    """
     batch, _, height, width = images.shape
     down, right = max(1, height // 8), max(1, width // 8)
-    padded = F.pad(images, (right, right, down, down)).permute(0, 2, 3, 1)
+    padded = F.pad(images, (right, right, down, down), mode="replicate").permute(0, 2, 3, 1)
     rows = _spans(2 * down + 1, batch, height, images)[:, :, None]
     columns = _spans(2 * right + 1, batch, width, images)[:, None, :]
     which = torch.arange(batch, device=images.device)[:, None, None]

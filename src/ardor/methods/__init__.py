@@ -2,6 +2,7 @@
 
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor import discover
-from ardor.architecture import Architecture, Choice
+from ardor.architecture import Architecture, Choice, Kept
 from ardor.bayes import Gates
 from ardor.settings import complete
 from ardor.spaces import Net, Space
@@ -50,6 +51,26 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def draw(self, count: int) -> list[Architecture]:
         """At most `count` architectures, at least one, the best guess first."""
+
+    def strengths(self) -> Mapping[str, Gates]:
+        """What it knows of every option beside its probability, by quantity: "mean", "snr", ...
+
+        Gates, (copies | 1, 1, options), NaN for options that have left; for logs and reports.
+        """
+        return {}
+
+    def samples(self, count: int) -> list[Counter[Kept]]:
+        """How often the posterior keeps what in `count` draws of an architecture, made on the CPU.
+
+        One count for each group of choices that it decides independently of all others; none from
+        a method that is no posterior over architectures.
+        """
+        return []
+
+    @staticmethod
+    def space_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the given settings of the method ask of the settings of its space."""
+        return {}
 
     def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
         """Named terms of the objective beside the likelihood, in nats for the whole data set."""

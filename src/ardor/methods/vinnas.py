@@ -14,23 +14,34 @@ in which they learn. Left open in print and set here: the g's, their starts, the
 the start (0.001 taken as a standard deviation, as in DARTS) and how the zero operation is clipped
 (its draw is held at most at the mean of the other draws of its edge).
 
+`tie` says what cells of a kind have in common. "type" is the print, and the default: one set of
+strengths for each kind of cell. "none": one for each cell. "hierarchical": one for each cell p,
+and above them for each kind, edge and operation a Gaussian that they are drawn from,
+
+    alpha_p | m ~ N(m, s^2),  q(m) = N(M, S^2),  prior 1/|m|,
+
+with s^2 learned, one for each edge of each kind. KL(alpha) is then KL(m) and, for each cell,
+E_m KL(q(alpha_p) || N(m, s^2)): cells of a kind differ only where the images ask for it.
+
 An operation is given up where it is hardly ever the best and its strength no positive signal: where
 log lambda = log(sigma^2 / mu^2) is past 3, as for weights, or mu is negative. Otherwise the surely
 negative would outstay those at zero, which to a softmax are the stronger ones.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice
+from ardor.architecture import Architecture, Choice, Kept, kind_of, parse
 from ardor.bayes import (
     Gates,
     best_probability,
     entropy,
     gaussian_draw,
+    gaussian_kl,
     log_noise_ratio,
     log_uniform_kl,
 )
@@ -42,6 +53,8 @@ from ardor.settings import Amount, Rate, Share
 from ardor.spaces import Net, Space
 
 NEGLIGIBLE = 0.001  # probability of being the best
+# log s^2 at the start, s = 0.1: between where strengths begin (0.001) and what they reach (1).
+LOG_WIDTH_START = -4.6
 
 
 class Vinnas(Method):
@@ -71,6 +84,7 @@ class Vinnas(Method):
         entropy_start: Share = 0.2,
         spread: Rate = 0.001,  # standard deviation of the means at the start
         select: Literal["snr", "magnitude"] = "snr",
+        tie: Literal["type", "none", "hierarchical"] = "type",  # what cells of a kind share
     ) -> None:
         super().__init__(space)
         self.ends = {"kl_weights": kl_weights, "kl_gates": kl_gates, "entropy": entropy}
@@ -80,13 +94,14 @@ class Vinnas(Method):
             "entropy": entropy_start,
         }
         self.select = select
-        shapes = {choice.name: (1, 1, len(choice.options)) for choice in self.choices("op")}
-        self.mean = nn.ParameterDict(
-            {n: spread * torch.randn(shape) for n, shape in shapes.items()}
-        )
-        self.log_var = nn.ParameterDict(
-            {n: torch.full(shape, LOG_VAR_START) for n, shape in shapes.items()}
-        )
+        ops = self.choices("op")
+        self.mean, self.log_var = gaussians({c.name: len(c.options) for c in ops}, spread)
+        self.hierarchical = tie == "hierarchical"
+        if self.hierarchical:
+            self.kinds = by_kind(ops)
+            sizes = {name: len(places[0].options) for name, places in self.kinds.items()}
+            self.kind_mean, self.kind_log_var = gaussians(sizes, spread)
+            self.log_width = nn.Parameter(torch.full((len(sizes),), LOG_WIDTH_START))
 
     def sample(self, batch: int, progress: float) -> Gates:
         gates = {}
@@ -102,16 +117,53 @@ class Vinnas(Method):
         return self.rest(choice, self.mean[name]), self.rest(choice, self.log_var[name])
 
     def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
-        strengths = map(self.posterior, self.choices("op"))
         terms = {
             "kl_weights": net.kl(),
-            "kl_gates": total(log_uniform_kl(mean, log_var) for mean, log_var in strengths),
+            "kl_gates": total(self.kl_gates()),
             "entropy": total(entropy(gate) for gate in gates.values()),
         }
         return {
             name: self.ends[name] * ramp(progress, start=self.starts[name]) * term
             for name, term in terms.items()
         }
+
+    def kl_gates(self) -> Iterator[Tensor]:
+        """The terms of the KL of the strengths, and of what stands above them."""
+        if not self.hierarchical:
+            for choice in self.choices("op"):
+                yield log_uniform_kl(*self.posterior(choice))
+            return
+        for (name, places), log_width in zip(self.kinds.items(), self.log_width, strict=True):
+            mean, log_var = self.kind_mean[name], self.kind_log_var[name]
+            there = sorted({at for choice in places for at in self.stays(choice)})
+            yield log_uniform_kl(mean[..., there], log_var[..., there])
+            for choice in places:
+                prior = self.rest(choice, mean), self.rest(choice, log_var)
+                yield gaussian_kl(*self.posterior(choice), *prior, log_width)
+
+    def strengths(self) -> Mapping[str, Gates]:
+        """Mean, variance and signal-to-noise ratio mu / sigma^2 of every strength."""
+        found: dict[str, dict[str, Tensor]] = {"mean": {}, "variance": {}, "snr": {}}
+        for choice in self.choices("op"):
+            mean, log_var = (parameter.detach() for parameter in self.posterior(choice))
+            values = mean, log_var.exp(), snr(mean, log_var)
+            for quantity, value in zip(found.values(), values, strict=True):
+                quantity[choice.name] = self.whole(choice, value, gone=torch.nan)
+        return found
+
+    def samples(self, count: int) -> list[Counter[Kept]]:
+        """What is strongest in draws of the strengths."""
+        draws = {}
+        for choice in self.choices("op"):
+            mean, log_var = (p.detach().cpu().expand(count, 1, -1) for p in self.posterior(choice))
+            strengths = gaussian_draw(mean, log_var)
+            draws[choice.name] = self.whole(choice, strengths, gone=-torch.inf)
+        return self.space.strongest_of_each(draws)
+
+    @staticmethod
+    def space_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A cell has strengths of its own only where the cells of its kind share no choices."""
+        return {"shared": settings["tie"] == "type"} if "tie" in settings else {}
 
     def probabilities(self) -> Gates:
         """The probability that an operation is the strongest of its edge; zero never is."""
@@ -127,7 +179,7 @@ class Vinnas(Method):
         scores = {}
         for choice in self.choices("op"):
             mean, log_var = self.posterior(choice)
-            score = mean / log_var.exp() if self.select == "snr" else mean
+            score = snr(mean, log_var) if self.select == "snr" else mean
             scores[choice.name] = self.whole(choice, score, gone=-torch.inf)
         return [self.space.strongest(scores)]
 
@@ -139,6 +191,30 @@ class Vinnas(Method):
             no_signal = (mean < 0) | (log_noise_ratio(mean, log_var) > PRUNE_AT)
             given[name] = no_signal & (best < NEGLIGIBLE)
         return given
+
+
+def gaussians(sizes: Mapping[str, int], spread: float) -> tuple[nn.ParameterDict, ...]:
+    """Means and log-variances by name, (1, 1, size) each, as they are at the start."""
+    means = {name: spread * torch.randn(1, 1, size) for name, size in sizes.items()}
+    log_vars = {name: torch.full_like(mean, LOG_VAR_START) for name, mean in means.items()}
+    return nn.ParameterDict(means), nn.ParameterDict(log_vars)
+
+
+def by_kind(choices: Iterable[Choice]) -> dict[str, list[Choice]]:
+    """Choices of the same edge, from the same options, in all cells of a kind: "normal/0>2"."""
+    kinds: dict[str, list[Choice]] = {}
+    for choice in choices:
+        place, source, target = parse(choice.name) or (choice.name, "", "")
+        name = f"{kind_of(place)}/{source}>{target}" if target else place
+        if name in kinds and kinds[name][0].options != choice.options:
+            name = choice.name
+        kinds.setdefault(name, []).append(choice)
+    return kinds
+
+
+def snr(mean: Tensor, log_var: Tensor) -> Tensor:
+    """The signal-to-noise ratio of VINNAS: signed, and over the variance, not its root."""
+    return mean / log_var.exp()
 
 
 def clip_zero(strengths: Tensor, options: tuple[str, ...]) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from ardor.architecture import cell_name
 from ardor.report.svg import add, point, render, svg, text_width
 from ardor.report.words import number, percent, short, term
 
@@ -13,7 +14,8 @@ Points = list[tuple[int, float]]
 _WIDTH, _HEIGHT = 360.0, 216.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 12.0, 48.0, 40.0
 _FIRST = ("accuracy", "nll", "certainty", "loss")
-_SHARES = ("accuracy", "certainty", "ece")
+_SHARES = ("accuracy", "certainty", "ece", "skip_share", "pool_share", "none_share")
+_CELLS = 2  # kinds of cells with a line of their own
 _DOTS = 80
 
 
@@ -59,6 +61,7 @@ def _series(epochs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]
             "training images": entry.get("train"),
             "held-out images": entry.get("held_out"),
             "posterior": {"certainty": entry.get("certainty")},
+            **_watched(entry.get("watch")),
         }
         for label, terms in groups.items():
             for name, raw in terms.items() if isinstance(terms, Mapping) else ():
@@ -66,6 +69,17 @@ def _series(epochs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]
                     points = series.setdefault(str(name), {}).setdefault(label, [])
                     points.append((int(entry["epoch"]), value))
     return series
+
+
+def _watched(watch: Any) -> dict[str, Mapping[str, Any]]:
+    """What the collapse watch saw: in each kind of cell, or in all where they are many."""
+    if not isinstance(watch, Mapping):
+        return {}
+    cells = watch.get("cells")
+    if not isinstance(cells, Mapping) or len(cells) > _CELLS:
+        return {"all cells": watch}
+    kinds = {cell_name(str(place)): seen for place, seen in cells.items()}
+    return {"mean gates": {"curvature": watch.get("curvature")}, **kinds}
 
 
 def _described(name: str, lines: Mapping[str, Points]) -> str:
@@ -103,7 +117,7 @@ def _draw_axes(root: Element, name: str, ticks: list[float], x_range: tuple[int,
         across = f"M{point(_LEFT)},{point(y)} H{point(_WIDTH - _RIGHT)}"
         add(root, "path", d=across, class_="rule")
         words = f"{100 * tick:.4g} %" if name in _SHARES else short(tick)
-        _write(root, words, _LEFT - 6, y + 4, "end")
+        write(root, words, _LEFT - 6, y + 4, "end")
     bottom = _HEIGHT - _BOTTOM
     epochs = sorted(
         {round(t) for t in nice_ticks(*x_range) if x_range[0] <= round(t) <= x_range[1]}
@@ -111,11 +125,12 @@ def _draw_axes(root: Element, name: str, ticks: list[float], x_range: tuple[int,
     for epoch in epochs or [x_range[0]]:
         x = _x(epoch, x_range)
         add(root, "path", d=f"M{point(x)},{point(bottom)} v4", class_="rule")
-        _write(root, str(epoch), x, bottom + 17, "middle")
-    _write(root, "epoch", (_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, "middle")
+        write(root, str(epoch), x, bottom + 17, "middle")
+    write(root, "epoch", (_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, "middle")
 
 
-def _write(root: Element, words: str, x: float, y: float, anchor: str) -> None:
+def write(root: Element, words: str, x: float, y: float, anchor: str) -> None:
+    """A word at an axis."""
     add(root, "text", words, class_="soft", x=x, y=y, font_size=11.0, text_anchor=anchor)
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, family
 from ardor.report.edges import Cell, Edge, Probabilities, cells, order, summary
 from ardor.report.layout import FONT, HEAD, SMALL, Line, Plan, Spot, lay_out
 from ardor.report.svg import add, clean, point, render, resize, stylesheet, svg, text_width
-from ardor.report.words import FAMILIES, family, operation, percent
+from ardor.report.words import FAMILIES, operation, percent
 
 _MARGIN, _TITLE, _ROW = 20.0, 34.0, 26.0
 # A second sign beside the colour.

@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, cell_name, parse
 from ardor.report.words import operation
 
 Probabilities = Mapping[str, Mapping[str, float]]
 Row = tuple[str, str, str, str, float | None]
 
-_NAME = re.compile(r"(?:(?P<place>.+)/)?(?P<source>\d*)>(?P<target>\d+)")
 _INPUTS = {"0": ("c−2", "cell before last"), "1": ("c−1", "last cell")}
 
 
@@ -60,11 +59,8 @@ class Cell:
     @property
     def title(self) -> str:
         """What stands above the drawing."""
-        if not self.place:
-            return "Cell"
-        kind = self.place.rstrip("0123456789")
-        word = {"normal": "Normal cell", "reduce": "Reduction cell"}.get(kind)
-        return f"{word} {self.place[len(kind) :]}".strip() if word else f"Cell {self.place}"
+        name = cell_name(self.place)
+        return name[:1].upper() + name[1:]
 
     @property
     def out(self) -> str:
@@ -82,16 +78,6 @@ class Cell:
         if len(self.inputs) > 1:
             return "all states" if node == "out" else _INPUTS.get(node, ("", ""))[1]
         return "cell input" if node in self.inputs else "cell output" if node == self.out else ""
-
-
-def parse(choice: str) -> tuple[str, str, str] | None:
-    """Place, source and target; source is "" where inputs are chosen; None for other names."""
-    match = _NAME.fullmatch(choice)
-    if not match:
-        return None
-    place, source, target = match["place"] or "", match["source"], match["target"]
-    # Links run forward, or the drawing would have no left and right.
-    return None if source and int(source) >= int(target) else (place, source, target)
 
 
 def cells(architecture: Architecture, probabilities: Probabilities | None = None) -> list[Cell]:

@@ -1,6 +1,6 @@
 """The report of a run: its files made into what the template shows, section by section."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,10 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ardor.architecture import Architecture, certainty
-from ardor.report import sure
+from ardor.report import pruning, sure
 from ardor.report.curves import charts
 from ardor.report.drawing import picture
 from ardor.report.edges import Probabilities, cells, summary
+from ardor.report.others import verdict
 from ardor.report.run import Run, read
 from ardor.report.svg import render, stylesheet
 from ardor.report.words import (
@@ -27,7 +28,7 @@ from ardor.report.words import (
     short,
 )
 
-_STAGES = {"search": "Search", "train": "Training"}
+_STAGES = {"search": "Search", "train": "Training", "tune": "Fine-tuning"}
 _APART = ("format", "command", "versions")  # of config.json; told in the footer
 _CANDIDATES = 10
 
@@ -53,8 +54,11 @@ def report(run: Path) -> str:
         **_found(found),
         bars=list(sure.bars(architecture, found.probabilities)),
         strips=list(sure.strips(architecture, found.probabilities)),
+        strengths=list(sure.strength_tables(architecture, found.probabilities, found.strengths)),
         stages=_courses(found),
+        warnings=list(_warnings(found)),
         taken_out=list(sure.taken_out(found.epochs.get("search", []))),
+        **_pruning(found),
         costs=_costs(found.metrics),
         settings=_settings(found.config),
         command=str(found.config.get("command", "")),
@@ -111,14 +115,31 @@ def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
     if nonzero is not None and params:
         note = f"of {count(params)}, {percent(nonzero / params, 1)}"
         yield Card("Non-zero parameters", count(nonzero), note)
-    elif params is not None:
-        yield Card("Parameters", count(params))
+    if params is not None and (nonzero is None or metrics.get("trained_params") is not None):
+        yield Card("Parameters", count(params), _before(metrics.get("trained_params"), count))
     macs, apart = metrics.get("macs"), metrics.get("onnx_max_difference")
     if macs is not None:
-        yield Card("Multiply-adds", short(macs), f"{count(macs)} for one image")
+        before = _before(metrics.get("trained_macs"), short)
+        yield Card("Multiply-adds", short(macs), before or f"{count(macs)} for one image")
+    latency, sparse = metrics.get("latency_ms"), metrics.get("sparse_bytes")
+    if sparse is not None:
+        dense = _before(metrics.get("trained_file_bytes"), _kilobytes)
+        yield Card("Size, stored sparsely", _kilobytes(sparse), dense)
+    if latency is not None:
+        before = _before(metrics.get("trained_latency_ms"), "{:.3g} ms".format)
+        yield Card("Time for one image", f"{latency:.3g} ms", before)
     if apart is not None:
         verdict = "agrees" if apart <= 1e-3 else "differs"
         yield Card("ONNX export", verdict, f"largest difference {scientific(apart)}")
+
+
+def _before(value: float | None, say: Callable[[float], str]) -> str:
+    """What it was before pruning, where that is known."""
+    return "" if value is None else f"{say(value)} before pruning"
+
+
+def _kilobytes(size: float) -> str:
+    return f"{size / 1000:,.1f} kB"
 
 
 def _seconds(found: Run) -> float:
@@ -153,7 +174,7 @@ def _known(found: Run) -> tuple[Architecture, Probabilities]:
 def _found(found: Run) -> dict[str, Any]:
     """The drawing, the kept edges and the candidates that were ranked."""
     if found.architecture is None:
-        return {"drawing": None, "edges": [], "candidates": []}
+        return {"drawing": None, "edges": [], "candidates": [], "others": []}
     drawn = picture(found.architecture, found.probabilities)
     # Below that share of its natural width the drawing scrolls: its text would be too small.
     return {
@@ -161,6 +182,8 @@ def _found(found: Run) -> dict[str, Any]:
         "narrowest": round(0.85 * float(drawn.attrib["width"])),
         "edges": list(_edges(found)),
         "candidates": _candidates(found, found.architecture),
+        "others": found.others,
+        "verdict": verdict(found.probability, found.others),
     }
 
 
@@ -201,6 +224,29 @@ def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
         (_STAGES.get(s, s), len(found.epochs[s]), [Markup(c) for c in charts(found.epochs[s])])
         for s in stages
     ]
+
+
+def _warnings(found: Run) -> Iterator[tuple[int, str]]:
+    """What the collapse watch said, and after which epoch."""
+    for entry in found.epochs.get("search", []):
+        watch = entry.get("watch")
+        warnings = watch.get("warnings") if isinstance(watch, Mapping) else None
+        for warning in warnings if isinstance(warnings, list) else ():
+            yield int(entry["epoch"]), str(warning)
+
+
+def _pruning(found: Run) -> dict[str, Any]:
+    """The pruning curve, as a picture and in numbers."""
+    networks = pruning.networks(found.curve)
+    if not networks:
+        return {"pruning": None}
+    rows = [(n.words, count(n.params), percent(n.accuracy, 2)) for n in networks]
+    drawn = pruning.chart(networks, number(found.metrics.get("threshold")))
+    return {
+        "pruning": Markup(drawn),
+        "networks": rows,
+        "looked_at": f"{found.curve.get('count')} {found.curve.get('images')} images",
+    }
 
 
 def _stages(metrics: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]]:

@@ -1,17 +1,20 @@
 """What a run folder holds, read as far as it goes: a run may be unfinished or have been killed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ardor.architecture import Architecture
 from ardor.errors import ArdorError
 from ardor.report.edges import Probabilities
+from ardor.report.others import Other, others
+from ardor.report.sure import Strengths
 from ardor.report.words import number
 
 Epoch = Mapping[str, Any]
+T = TypeVar("T", bound=Mapping[str, Any])
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,13 @@ class Run:
     config: Mapping[str, Any]
     architecture: Architecture | None
     probabilities: Probabilities
+    strengths: Strengths
+    probability: float | None  # of the architecture
+    others: list[Other]  # likely architectures that were not taken
     candidates: list[Mapping[str, Any]]
     metrics: Mapping[str, Any]
     epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
+    curve: Mapping[str, Any]  # accuracy by parameters
 
 
 def read(run: Path) -> Run:
@@ -33,13 +40,20 @@ def read(run: Path) -> Run:
     found = _load(run / "architecture.json")
     epochs = _epochs(run / "log.jsonl")
     candidates = found.get("candidates")
+    architecture = Architecture.from_json(found) if found else None
+    searched = epochs.get("search", [])
     return Run(
         config=_load(run / "config.json"),
-        architecture=Architecture.from_json(found) if found else None,
-        probabilities=_numbers(found.get("probabilities")) or _last(epochs.get("search", [])),
+        architecture=architecture,
+        probabilities=_numbers(found.get("probabilities"))
+        or _last(searched, "probabilities", _numbers),
+        strengths=_strengths(found.get("strengths")) or _last(searched, "strengths", _strengths),
+        probability=number(found.get("probability")),
+        others=list(others(found.get("runners_up"), architecture)) if architecture else [],
         candidates=[c for c in candidates if _is_map(c)] if isinstance(candidates, list) else [],
         metrics=_load(run / "metrics.json"),
         epochs=epochs,
+        curve=_load(run / "curve.json"),
     )
 
 
@@ -70,10 +84,10 @@ def _epochs(path: Path) -> dict[str, list[Epoch]]:
     return {stage: [lines[e] for e in sorted(lines)] for stage, lines in stages.items()}
 
 
-def _last(epochs: list[Epoch]) -> Probabilities:
-    """The last probabilities that a search logged: all there is if it was stopped."""
-    logged = [_numbers(epoch.get("probabilities")) for epoch in epochs]
-    return next((found for found in reversed(logged) if found), {})
+def _last(epochs: list[Epoch], name: str, read: Callable[[Any], T]) -> T:
+    """The last of these that a search logged: all there is if it was stopped."""
+    logged = (read(epoch.get(name)) for epoch in reversed(epochs))
+    return next((found for found in logged if found), read(None))
 
 
 def _numbers(content: Any) -> Probabilities:
@@ -85,6 +99,13 @@ def _numbers(content: Any) -> Probabilities:
         for choice, options in content.items()
         if _is_map(options)
     }
+
+
+def _strengths(content: Any) -> Strengths:
+    """Choice -> option -> quantity -> its value, without what is not a number."""
+    if not _is_map(content):
+        return {}
+    return {str(choice): _numbers(options) for choice, options in content.items()}
 
 
 def _is_map(value: Any) -> bool:

@@ -1,14 +1,17 @@
-"""How sure the posterior is: every candidate of every choice with its probability."""
+"""How sure the posterior is: every candidate of every choice, its probability and strength."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ardor.architecture import Architecture
-from ardor.report.edges import Cell, Probabilities, cells, order, parse
+from ardor.architecture import Architecture, parse
+from ardor.report.edges import Cell, Probabilities, cells, order
 from ardor.report.svg import add, render, svg
-from ardor.report.words import operation, percent
+from ardor.report.words import operation, percent, short
 
+Strengths = Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
+
+_WORDS = {"snr": "SNR"}
 _MANY = 12  # candidates; more than that are drawn as a strip, without a column of their own
 
 
@@ -28,6 +31,26 @@ class Bars:
     title: str
     columns: list[str]
     rows: list[tuple[str, list[Bar | None]]]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An option of a choice, and all that is known of it."""
+
+    choice: str
+    option: str
+    kept: bool
+    probability: float | None
+    strength: Mapping[str, float]  # by quantity; empty where it has left, or there is none
+
+
+@dataclass(frozen=True)
+class Strengthened:
+    """The candidates of a cell, edge by edge, with a column for each quantity."""
+
+    title: str
+    columns: list[str]
+    edges: Mapping[str, list[tuple[str, bool, list[str]]]]  # name -> operation, kept, numbers
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,46 @@ def strips(architecture: Architecture, probabilities: Probabilities) -> Iterator
             yield Strip(choice, words, picture)
 
 
+def candidates(
+    architecture: Architecture, probabilities: Probabilities, strengths: Strengths
+) -> Iterator[Candidate]:
+    """Every candidate of every choice but those of inputs, which follow from the operations."""
+    for choice in _sorted({**architecture.options, **probabilities, **strengths}):
+        parsed = parse(choice)
+        if parsed and not parsed[1]:
+            continue
+        kept, shares = architecture.options.get(choice, ()), probabilities.get(choice, {})
+        known = strengths.get(choice, {})
+        for option in dict.fromkeys([*shares, *known, *kept]):
+            yield Candidate(
+                choice, option, option in kept, shares.get(option), known.get(option, {})
+            )
+
+
+def quantities(strengths: Strengths) -> dict[str, str]:
+    """What strengths are given in, each in words."""
+    found = dict.fromkeys(q for options in strengths.values() for s in options.values() for q in s)
+    return {quantity: _WORDS.get(quantity, quantity) for quantity in found}
+
+
+def strength_tables(
+    architecture: Architecture, probabilities: Probabilities, strengths: Strengths
+) -> Iterator[Strengthened]:
+    """A table for each cell, with the candidates of each of its edges."""
+    found = {cell.place: cell for cell in cells(architecture, probabilities)}
+    tables: dict[str, dict[str, list[tuple[str, bool, list[str]]]]] = {}
+    for one in candidates(architecture, probabilities, strengths):
+        if one.choice in strengths:
+            numbers = [one.strength.get(quantity) for quantity in quantities(strengths)]
+            said = ["" if x is None else short(x) for x in numbers]
+            said.append("" if one.probability is None else percent(one.probability, 1))
+            edges = tables.setdefault(_group(one.choice, found)[0], {})
+            rows = edges.setdefault(_row_name(one.choice, found), [])
+            rows.append((operation(one.option), one.kept, said))
+    columns = [*quantities(strengths).values(), "probability"]
+    return (Strengthened(title, columns, edges) for title, edges in tables.items())
+
+
 def taken_out(epochs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
     """After which epoch of the search what was taken out of the supernet."""
     for entry in epochs:
@@ -71,12 +134,12 @@ def taken_out(epochs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
             yield int(entry["epoch"]), "; ".join(f"{c}: {', '.join(o)}" for c, o in options.items())
 
 
-def _sorted(probabilities: Probabilities) -> list[str]:
+def _sorted(choices: Iterable[str]) -> list[str]:
     def key(choice: str) -> tuple[object, ...]:
         place, source, target = parse(choice) or (choice, "", "-1")
         return (order(place), int(target), int(source or -1), choice)
 
-    return sorted(probabilities, key=key)
+    return sorted(choices, key=key)
 
 
 def _group(choice: str, found: Mapping[str, Cell]) -> tuple[str, str]:

@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-# What a line of the drawing is called in the legend; the keys are its classes in drawing.css.
+# What a family is called in the legend of a drawing; the keys are classes in drawing.css.
 FAMILIES = {
     "separable": "separable convolution",
     "dilated": "dilated convolution",
@@ -14,15 +14,6 @@ FAMILIES = {
     "none": "no connection",
     "other": "other operation",
 }
-# Looked for in this order: "dil_sep_conv_3x3" is dilated.
-_SIGNS = (
-    ("none", ("none", "zero")),
-    ("dilated", ("dil",)),
-    ("separable", ("sep", "depthwise", "dw_")),
-    ("pool", ("pool",)),
-    ("skip", ("skip", "identity")),
-    ("conv", ("conv",)),
-)
 _TERMS = {
     "accuracy": "accuracy",
     "nll": "negative log-likelihood, nats per image",
@@ -32,18 +23,17 @@ _TERMS = {
     "entropy": "entropy of the gates",
     "kl_weights": "KL of the weights",
     "kl_gates": "KL of the gates",
+    "skip_share": "skip connections among kept operations",
+    "pool_share": "pools among kept operations",
+    "none_share": "edges where no connection is strongest",
+    "op_entropy": "variety of kept operations, nats",
+    "curvature": "curvature of the held-out loss in the gates",
 }
 
 
 def operation(name: str) -> str:
     """The name of an operation in words: sep_conv_3x3 as "sep conv 3×3"."""
     return re.sub(r"(?<=\d)x(?=\d)", "×", name.replace("_", " ").strip()) or name
-
-
-def family(name: str) -> str:
-    """The key of FAMILIES that an operation belongs to."""
-    lower = name.lower()
-    return next((key for key, signs in _SIGNS if any(s in lower for s in signs)), "other")
 
 
 def term(name: str) -> str:

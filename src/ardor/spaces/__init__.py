@@ -2,6 +2,7 @@
 
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor import discover
-from ardor.architecture import Architecture, Choice
+from ardor.architecture import Architecture, Choice, Kept
 from ardor.bayes import Gates, log_uniform_kl
+from ardor.blocks import Chain
 from ardor.errors import ArdorError
 from ardor.layers import Variational
 from ardor.settings import complete
@@ -46,6 +48,18 @@ class Net(nn.Module, ABC):
             torch.cat([layer.weight.flatten() for layer in layers]),
             torch.cat([layer.log_var.flatten() for layer in layers]),
         )
+
+    def draw_weights_(self, drawn: bool) -> None:
+        """Sets whether variational weights are drawn while training, or stand at their means."""
+        for module in self.modules():
+            if isinstance(module, Variational):
+                module.certain = not drawn
+            elif isinstance(module, Chain):
+                module.forget_shapes()
+
+    def idle(self) -> list[tuple[nn.ModuleDict, str]]:
+        """Candidates that bring only zeros and can leave: where each is, and its name."""
+        return []
 
     def drop_path_(self, rate: float) -> None:
         """Sets the rate at which paths are dropped while training."""
@@ -84,6 +98,15 @@ class Space(ABC):
     @abstractmethod
     def strongest(self, scores: Gates) -> Architecture:
         """The best option of each op choice, and the best edges into each node."""
+
+    def strongest_of_each(self, draws: Gates) -> list[Counter[Kept]]:
+        """How often `strongest` keeps what in draws of the scores, (draws, 1, options) each.
+
+        One count for each group of choices that are decided by themselves; here, all are one.
+        """
+        count = max(map(len, draws.values()))
+        each = ({n: draw[at, None] for n, draw in draws.items()} for at in range(count))
+        return [Counter(self.strongest(scores).kept for scores in each)]
 
     @abstractmethod
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:

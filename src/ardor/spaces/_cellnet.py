@@ -66,6 +66,9 @@ class CellNet(Net):
             if isinstance(cell, Cell) and cell.place == place:
                 cell.take_out(edge, option)
 
+    def idle(self) -> list[tuple[nn.ModuleDict, str]]:
+        return [found for cell in self.cells if isinstance(cell, Cell) for found in cell.idle()]
+
 
 class Cell(nn.Module):
     """A small graph: two inputs, states that add up their edges, all states concatenated."""
@@ -144,6 +147,23 @@ class Cell(nn.Module):
         elif option + edge in self.edges:
             del self.edges[option + edge]
 
+    def idle(self) -> list[tuple[nn.ModuleDict, str]]:
+        """Candidates that bring only zeros; of a state that is all zeros, all but one."""
+        zero = {node for node, chain in enumerate(self.inputs) if silent(chain)}
+        found = []
+        for node, sources in self.sources.items():
+            there = [
+                (mixed.candidates, name, silent(candidate, source in zero))
+                for source in sources
+                if isinstance(mixed := dict(self.edges.items()).get(f"{source}>{node}"), Mixed)
+                for name, candidate in mixed.candidates.items()
+            ]
+            idle = [(candidates, name) for candidates, name, quiet in there if quiet]
+            if len(idle) == len(there):
+                zero.add(node)
+            found += idle[1:] if node in zero else idle
+        return found
+
     def _gate(self, gates: Gates | None, name: str) -> Tensor | None:
         """This copy's gates of a choice, (batch | 1, options); None where it is left open."""
         gate = None if gates is None else gates.get(f"{self.place}/{name}")
@@ -183,3 +203,9 @@ def squared_norm(module: nn.Module | None) -> Tensor:
     modules = module.modules() if module is not None else []
     squares = [m.weight.square().sum() for m in modules if isinstance(m, nn.Conv2d)]
     return torch.stack(squares).sum() if squares else torch.zeros(())
+
+
+def silent(module: nn.Module, given_zero: bool = False) -> bool:
+    """Whether a candidate gives only zeros: by its last normalisation, or by what it is given."""
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
+    return given_zero if not norms else not (norms[-1].weight.any() or norms[-1].bias.any())

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, TypeVar
 
+import torch
 from pydantic import Field
 from torch import nn
 
-from ardor.architecture import Architecture, Choice
+from ardor.architecture import Architecture, Choice, Kept
 from ardor.bayes import Gates
 from ardor.errors import ArdorError, unknown
 from ardor.ops import OPS, SETS, ZERO, Style
@@ -126,14 +127,13 @@ class Cells(Space):
         Edges are ranked by their operation's score, times their own where `scores` has one
         (PC-DARTS); such scores must be positive.
         """
-        kept: dict[str, tuple[str, ...]] = {}
-        for place, node in self._states():
-            table = self._table(scores, place, node)
-            strength = {source: edge * max(ops.values()) for source, (edge, ops) in table.items()}
-            chosen = sorted(table, key=lambda source: -strength[source])[: self.inputs]
-            best = {source: (strongest_of(table[source][1]),) for source in chosen}
-            kept |= self._kept(place, node, best)
-        return self.architecture(kept)
+        means = {n: torch.tensor([[mean_score(s)]], dtype=torch.double) for n, s in scores.items()}
+        states = [self._strongest(means, place, node) for place, node in self._states()]
+        return self.architecture({name: kept for (decision,) in states for name, kept in decision})
+
+    def strongest_of_each(self, draws: Gates) -> list[Counter[Kept]]:
+        """For each state, how often what is kept of it; its edges decide nothing else."""
+        return [self._strongest(draws, place, node) for place, node in self._states()]
 
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
         kept: dict[str, tuple[str, ...]] = {}
@@ -152,6 +152,23 @@ class Cells(Space):
                 likely = {source: (op,)}
             kept |= self._kept(place, node, likely)
         return self.architecture(kept)
+
+    def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Kept]:
+        """What is kept of a state, and in how many of the draws, (draws, 1, options) each."""
+        able = [at for at, op in enumerate(self.operations) if op != ZERO]
+        open_ = torch.ones(1, 1, len(self.operations))  # what is not scored is left open
+        ops = [draws.get(f"{place}/{source}>{node}", open_)[:, 0, able] for source in range(node)]
+        edges = draws.get(f"{place}/>{node}", torch.ones(1, 1, node))[:, 0]
+        each = [op.expand(max(map(len, ops)), -1) for op in ops]
+        strength, best = torch.stack(each, 1).max(-1)  # (draws, sources)
+        ranked = (edges * strength).argsort(descending=True, stable=True)
+        chosen = best.expand_as(ranked).scatter(1, ranked[:, self.inputs :], len(able))
+        kept = [*((self.operations[at],) for at in able), ()]  # the last is what is left out
+        found: Counter[Kept] = Counter()
+        for row, count in Counter(map(tuple, chosen.tolist())).items():
+            by_source = {str(source): kept[at] for source, at in enumerate(row)}
+            found[tuple(self._kept(place, node, by_source).items())] = count
+        return found
 
     def _states(self) -> Iterator[tuple[str, int]]:
         return ((place, node) for place in dict.fromkeys(self.places) for node in self.nodes())

@@ -1,0 +1,129 @@
+"""Grids of runs: rows that differ in a few settings, each with several seeds."""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ardor.config import preset, presets, titles
+from ardor.errors import ArdorError, unknown
+
+FOLDER, TABLES = "benches", "benches/tables"
+CHANCE = "random"  # the row that may have a number of runs of its own
+SMALL = "-small"  # ends the names of presets that are a paper's, made smaller
+
+Layer = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The rows of a bench, the settings and the seeds of each, and what a paper prints of them."""
+
+    name: str
+    place: str  # the folder of its runs, below that of all benches
+    rows: Mapping[str, tuple[Layer, ...]]
+    counts: Mapping[str, int]  # row -> runs, with the seeds 0, 1, ...
+    searched_by: Mapping[str, str]  # row -> the row whose searches it selects from
+    printed: Mapping[str, Any]
+
+    def cells(self) -> Iterator[tuple[str, int]]:
+        """Row and seed, seed after seed: whatever stops a bench, it leaves rows to compare."""
+        for seed in range(max(self.counts.values())):
+            yield from ((row, seed) for row, count in self.counts.items() if seed < count)
+
+    def layers(self, row: str, seed: int) -> tuple[Layer, ...]:
+        """The settings of a run, each layer over those before it."""
+        return (*self.rows[row], {"seed": seed})
+
+
+def names() -> dict[str, str]:
+    """The grids that come with Ardor, each in a line."""
+    tables = titles(TABLES)
+    by_preset = {
+        name: f"{tables[family]}: {words}"
+        for name, words in presets().items()
+        if (family := family_of(name)) in tables
+    }
+    return {**titles(FOLDER), **by_preset}
+
+
+def family_of(name: str) -> str:
+    """The paper that a preset is from: what its name begins with."""
+    return name.partition("-")[0] if "-" in name else ""
+
+
+def read(
+    name: str,
+    *,
+    source: str | None = None,
+    seeds: int | None = None,
+    chance: int | None = None,
+    also: tuple[str, ...] = (),
+) -> Grid:
+    """The grid of that name, on other images, with other numbers of runs and further methods."""
+    found = file_of(name)
+    base = preset(found["preset"]) if "preset" in found else {}
+    settings = found.get("settings", {})
+    check_images(name, source, settings)
+    images = {} if source is None else {"data": {"source": source}}
+    changes = {**{method: {"method": {"name": method}} for method in also}, **found["methods"]}
+    counts = dict.fromkeys([*found["methods"], *also], found["seeds"] if seeds is None else seeds)
+    if CHANCE in counts:
+        counts[CHANCE] = found.get(CHANCE, counts[CHANCE]) if chance is None else chance
+    elif chance is not None:
+        raise ArdorError(f"--random {chance} is not for the bench '{name}'", "leave it out")
+    return Grid(
+        name=name,
+        place=name if source is None else f"{name}-{Path(os.path.abspath(source)).name}",
+        rows={row: (fitting(base, changes[row]), settings, changes[row], images) for row in counts},
+        counts={row: count for row, count in counts.items() if count},
+        searched_by=found.get("searched_by", {}),
+        printed=printed(name, found.get("printed", {})),
+    )
+
+
+def file_of(name: str) -> dict[str, Any]:
+    """What a bench's file says, or that of the paper its preset is from."""
+    if name not in names():
+        raise unknown("bench", name, names())
+    own = name in titles(FOLDER)
+    path = f"{FOLDER}/{name}.toml" if own else f"{TABLES}/{family_of(name)}.toml"
+    found = tomllib.loads((resources.files("ardor") / path).read_text())
+    return found if own else {"preset": name, **found}
+
+
+def check_images(name: str, source: str | None, settings: Layer) -> None:
+    """An ArdorError where a bench has no images."""
+    if source is None and "source" not in settings.get("data", {}):
+        raise ArdorError(
+            f"the bench '{name}' has no images of its own",
+            f"name the folder or file that has them: ardor bench {name} --data FOLDER",
+        )
+
+
+def fitting(base: Layer, change: Layer) -> Layer:
+    """The settings below a row: those of a method only where the row has no other one."""
+    other = "name" in change.get("method", {})
+    return {key: value for key, value in base.items() if key != "method"} if other else base
+
+
+def printed(name: str, figures: Layer) -> dict[str, Any]:
+    """What a paper prints for a bench, and where; empty where it prints nothing."""
+    full = name.removesuffix(SMALL)
+    if full not in figures:
+        return {}
+    version = "-v1" if full.endswith("-v1") else ""
+    words = [figures.get(f"note{version}", "")]
+    words += [f"Printed for the full sizes of '{full}', not for these."] if full != name else []
+    columns = ("test_accuracy_percent", "nonzero_params_millions", "search_gpu_days")
+    return {
+        "where": figures[f"where{version}"],
+        "note": " ".join(filter(None, words)),
+        "table": [
+            {"method": row, **dict(zip(columns, cells, strict=True))}
+            for row, cells in figures[full].items()
+        ],
+    }

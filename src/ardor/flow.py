@@ -1,0 +1,142 @@
+"""How channels flow through a network: its steps, and what each of them does to channels.
+
+A network is run once, on one blank image, and every function of torch that it calls is noted: no
+space need describe its nets a second time. What is not known here is opaque: it is taken to read
+all that it is given, and none of its channels is ever touched.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+Kind = Literal["input", "conv", "depthwise", "norm", "relu", "same", "add", "cat", "opaque"]
+Layer = nn.Conv2d | nn.Linear | nn.BatchNorm2d
+
+# Functions that may take every channel apart and leave constant ones as they are.
+POOLS = ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "pad", "mean")
+SUMS = ("add", "__add__", "__radd__")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One function of the network, and the steps whose outputs it takes."""
+
+    kind: Kind  # a linear map is a "conv"; "same" leaves channels as they are, as a pool does
+    inputs: tuple[int, ...]
+    width: int  # channels of its output
+    layer: str = ""  # the module that has its weights
+    still: bool = True  # a constant map stays constant: no zeros are put around it
+
+
+def trace(net: nn.Module, shape: Sequence[int]) -> tuple[Step, ...]:
+    """The steps of a network in evaluation, in order; the last is opaque and reads its output."""
+    recorder = Recorder(net)
+    net.eval()
+    image = torch.zeros(1, *shape, dtype=next(net.parameters()).dtype)
+    recorder.note(image, Step("input", (), image.shape[1]))
+    with torch.no_grad(), recorder:
+        output = net(image)
+    recorder.note(output.clone(), recorder.opaque([output], output))
+    uses = Counter(step.layer for step in recorder.steps)
+    return tuple(
+        replace(s, kind="opaque") if s.layer and uses[s.layer] > 1 else s for s in recorder.steps
+    )
+
+
+class Recorder(TorchFunctionMode):
+    """Notes every function that makes a tensor."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.layers = {id(m.weight): (name, m) for name, m in layers_of(net).items()}
+        self.steps: list[Step] = []
+        self.places: dict[int, int] = {}  # id of a tensor -> the step that made it
+        self.held: list[Tensor] = []  # so that no other tensor gets its id
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for made in tensors(result):
+            if id(made) not in self.places:
+                self.note(made, self.step(func, args, kwargs or {}, made))
+        return result
+
+    def note(self, made: Tensor, step: Step) -> None:
+        """Adds a step."""
+        self.places[id(made)] = len(self.steps)
+        self.held.append(made)
+        self.steps.append(step)
+
+    def step(self, func: Any, args: Any, kwargs: Any, made: Tensor) -> Step:
+        """What a call does to channels."""
+        given = list(tensors([*args, *kwargs.values()]))
+        step = self.opaque(given, made)
+        for weight in given:
+            if id(weight) in self.layers:
+                return self._of_layer(step, *self.layers[id(weight)])
+        name, widths = func.__name__, {self.steps[i].width for i in step.inputs}
+        if name == "cat" and made.shape[1] == sum(t.shape[1] for t in given):
+            return replace(step, kind="cat")
+        if widths != {step.width} or len(step.inputs) != len(given):
+            return step
+        if name in SUMS and len(given) == 2 and not kwargs:
+            return replace(step, kind="add")
+        if name == "relu":
+            return replace(step, kind="relu")
+        return pooled(step, func, args, kwargs) if name in POOLS else step
+
+    def opaque(self, given: Sequence[Tensor], made: Tensor) -> Step:
+        """A step of which only its inputs are known."""
+        inputs = tuple(self.places[id(t)] for t in given if id(t) in self.places)
+        return Step("opaque", inputs, made.shape[1] if made.dim() > 1 else 0)
+
+    def _of_layer(self, step: Step, name: str, layer: Layer) -> Step:
+        """A step with weights."""
+        kind = kind_of(layer) if len(step.inputs) == 1 else "opaque"
+        padded = isinstance(layer, nn.Conv2d) and layer.padding not in ((0, 0), "valid")
+        return replace(step, kind=kind, layer=name, still=not padded)
+
+
+def layers_of(net: nn.Module) -> dict[str, Layer]:
+    """The layers with weights, by name."""
+    return {name: m for name, m in net.named_modules() if isinstance(m, Layer)}
+
+
+def kind_of(layer: Layer) -> Kind:
+    """What a layer does to channels."""
+    if isinstance(layer, nn.BatchNorm2d):
+        return "norm" if layer.affine and layer.track_running_stats else "opaque"
+    if not is_depthwise(layer):
+        return "conv"
+    return "depthwise" if layer.weight.shape[:2] == (layer.groups, 1) else "opaque"
+
+
+def is_depthwise(layer: nn.Module) -> bool:
+    """Whether each output of a convolution reads inputs of its own."""
+    return isinstance(layer, nn.Conv2d) and layer.groups > 1
+
+
+def pooled(step: Step, func: Any, args: Any, kwargs: Any) -> Step:
+    """A step that takes every channel apart, if it does: tried on maps that differ by channel."""
+    values = torch.arange(1, step.width + 1, dtype=args[0].dtype)
+    ramp = torch.ones_like(args[0]) * values[:, None, None]
+    made = func(ramp, *args[1:], **kwargs)
+    if made.dim() not in (2, 4):
+        return step
+    each = made[0].reshape(step.width, -1)  # (channels, pixels)
+    if not torch.allclose(each.amax(1), values):
+        return step
+    return replace(step, kind="same", still=torch.allclose(each.amin(1), values))
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors among arguments or results, also in lists."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors(item)

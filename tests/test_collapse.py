@@ -1,0 +1,512 @@
+"""The collapse watch: what it calls a collapse, when it warns, and what it ends the search with."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from click.testing import CliRunner
+from conftest import stopping_at
+from standins.drifting import HEALTHY, Drifting
+from standins.switches import Switches
+from standins.toy import Toy
+from torch import Tensor, nn
+
+from ardor.architecture import cell_name
+from ardor.bayes import Gates
+from ardor.cli import cli
+from ardor.collapse import Kept, collapses, growth, kept_by
+from ardor.config import SearchConfig
+from ardor.curvature import hessian_product, largest_eigenvalue, shifted
+from ardor.data import Images, load
+from ardor.errors import Interrupted
+from ardor.methods import Method
+from ardor.methods.darts import Darts
+from ardor.methods.random import Random
+from ardor.methods.vinnas import Vinnas
+from ardor.report import report
+from ardor.runtime import Progress, Runtime
+from ardor.runtime import load as load_checkpoint
+from ardor.search import SearchLoop, halves
+from ardor.spaces import Space
+from ardor.spaces.cells import Cells
+from ardor.stages import found_json
+from ardor.steps import Batch
+from ardor.watch import Watch
+
+SPACE = Cells(
+    image=(1, 8, 8),
+    classes=2,
+    layout="N",
+    states=4,
+    channels=2,
+    ops="none,sep_conv_3x3,skip_connect",
+)
+OPS = "none,sep_conv_3x3,max_pool_3x3,skip_connect"
+SMALL = Cells(image=(1, 8, 8), classes=2, layout="N", states=1, channels=2, ops=OPS)
+# Nothing is learned of the gates: what moves them is the drift.
+BASE = SearchConfig(epochs=6, warmup=0.0, batch=16, augment=(), gate_rate=1e-9, shrink=0)
+WARNING = "7 of 8 edges of the normal cell are skip connections since epoch 3"
+ENDED = "the search ends here, with the architecture of epoch 2"
+
+
+def make(
+    images: Images,
+    run: Path,
+    method: Callable[[Space], Method] = Drifting,
+    runtime: Runtime | None = None,
+    space: Space = SPACE,
+    **changes: object,
+) -> SearchLoop:
+    runtime = runtime or Runtime.start("cpu", 0)
+    torch.manual_seed(1)
+    config = BASE.model_copy(update=changes)
+    return SearchLoop(space, method(space), halves(images, config, 0), config, run, runtime)
+
+
+def lines(run: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def warned(run: Path) -> dict[int, list[str]]:
+    seen = {line["epoch"]: line["watch"]["warnings"] for line in lines(run)}
+    return {epoch: warnings for epoch, warnings in seen.items() if warnings}
+
+
+def skips(found: object) -> int:
+    kept = found.architecture.options
+    return sum(options == ("skip_connect",) for options in kept.values())
+
+
+# What a collapse is.
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ({"normal": {"skip_connect": 7, "sep_conv_3x3": 1}}, "7 of 8 edges of the normal cell"),
+        ({"normal": {"skip_connect": 5, "sep_conv_3x3": 3}}, None),
+        ({"normal": {"skip_connect": 3}}, None),  # too few edges to say
+        ({"normal": {"avg_pool_3x3": 3, "max_pool_3x3": 3, "sep_conv_3x3": 2}}, "6 of 8"),
+        ({"normal": {"max_pool_3x3": 2, "skip_connect": 2}}, "are skip connections or pools"),
+        (
+            {"normal3": {"skip_connect": 4}},
+            "4 of 4 edges of the normal cell 3 are skip connections",
+        ),
+        ({"": {"skip_connect": 6}}, "6 of 6 edges of the cell are skip connections"),
+        ({"reduce": {"max_pool_3x3": 4}}, "4 of 4 edges of the reduction cell are pools"),
+    ],
+)
+def test_what_counts_as_a_collapse(places: dict[str, dict[str, int]], expected: str | None) -> None:
+    found = collapses({place: Kept(ops, sum(ops.values())) for place, ops in places.items()})
+    assert bool(found) == (expected is not None)
+    assert all(expected in said for said in found.values())
+
+
+# Liu et al. 2019: what DARTS_V1 and DARTS_V2 in its code keep.
+PUBLISHED = [
+    (
+        {"sep_conv_3x3": 5, "skip_connect": 3},
+        {"max_pool_3x3": 4, "avg_pool_3x3": 1, "skip_connect": 3},
+    ),
+    (
+        {"sep_conv_3x3": 5, "skip_connect": 2, "dil_conv_3x3": 1},
+        {"max_pool_3x3": 5, "skip_connect": 3},
+    ),
+]
+
+
+@pytest.mark.parametrize(("normal", "reduce"), PUBLISHED)
+def test_cells_that_are_known_to_do_well_have_not_collapsed(
+    normal: dict[str, int], reduce: dict[str, int]
+) -> None:
+    assert not collapses({"normal": Kept(normal, 8), "reduce": Kept(reduce, 8)})
+    assert collapses({"normal": Kept(reduce, 8), "reduce": Kept(normal, 8)}).keys() == {"normal"}
+    assert collapses({"normal": Kept(normal, 8), "reduce": Kept({"skip_connect": 8}, 8)})
+
+
+def test_numbers_of_what_is_kept() -> None:
+    kept = Kept({"skip_connect": 1, "max_pool_3x3": 1, "avg_pool_3x3": 1, "sep_conv_3x3": 1}, 4)
+    expected = {"skip_share": 0.25, "pool_share": 0.5, "op_entropy": math.log(4)}
+    assert kept.numbers() == pytest.approx(expected)
+    assert Kept({"sep_conv_3x3": 5}, 5).numbers()["op_entropy"] == 0
+    assert Kept({}, 0).numbers() == {"skip_share": 0, "pool_share": 0, "op_entropy": 0}
+
+
+def test_edges_with_several_operations_are_counted_once() -> None:
+    space = Cells(image=(1, 8, 8), classes=2, layout="NR", states=2, channels=2, ops=OPS)
+    ops = [choice for choice in space.choices if choice.kind == "op"]
+    scores = {c.name: torch.tensor([[[0.0, 0.0, 0.9, 0.9]]]) for c in ops}
+    places = kept_by(ops, space.subset(scores))
+    assert places["normal"] == Kept({"max_pool_3x3": 5, "skip_connect": 5}, 5)
+    said = "10 of 10 operations of the normal cell are skip connections or pools"
+    assert collapses(places) == {"normal": said}
+
+
+@pytest.mark.parametrize(
+    ("curvatures", "expected"),
+    [
+        ([1.0] * 5 + [1.4] * 5, 1.4),
+        ([9.0] + [1.0] * 5 + [1.4] * 5, 1.4),  # no more than ten count
+        ([1.0] * 5 + [1.3] * 5, None),  # not past 1 / 0.75
+        ([1.0] * 4 + [2.0] * 5, None),
+        ([-1.0] + [1.0] * 4 + [2.0] * 5, None),
+    ],
+)
+def test_growth_of_the_curvature(curvatures: list[float], expected: float | None) -> None:
+    assert growth(curvatures) == (None if expected is None else pytest.approx(expected))
+
+
+def test_names_of_cells() -> None:
+    names = [cell_name(place) for place in ("normal", "reduce", "normal3", "", "block3")]
+    assert names == ["normal cell", "reduction cell", "normal cell 3", "cell", "cell block3"]
+
+
+# How sharply the loss bends.
+
+
+@pytest.mark.parametrize("shift", [-30.0, 0.0, 30.0])  # most negative, mixed, positive
+def test_the_largest_eigenvalue_and_not_that_of_largest_magnitude(shift: float) -> None:
+    half = torch.randn(12, 12, dtype=torch.double)
+    matrix = half + half.T + shift * torch.eye(12, dtype=torch.double)
+    expected = torch.linalg.eigvalsh(matrix)[-1].item()
+    start = torch.randn(12, dtype=torch.double)
+    value, vector = largest_eigenvalue(lambda v: matrix @ v, start, 12)
+    assert value == pytest.approx(expected, rel=1e-9)
+    assert torch.allclose(matrix @ vector, value * vector, atol=1e-6)
+    assert largest_eigenvalue(lambda v: matrix @ v, vector, 3)[0] == pytest.approx(expected)
+
+
+def test_few_products_at_a_time_come_to_the_largest_eigenvalue() -> None:
+    matrix = torch.diag(torch.linspace(-3, 2, 40, dtype=torch.double))
+    vector, values = torch.ones(40, dtype=torch.double), []
+    for _ in range(60):
+        power = matrix @ vector / (matrix @ vector).norm()
+        value, vector = largest_eigenvalue(lambda v: matrix @ v, vector, 2)
+        values.append(value)
+        assert value >= (power @ matrix @ power).item() - 1e-12
+    assert values == sorted(values)
+    assert values[-1] == pytest.approx(2.0, rel=0.01)
+
+
+def test_where_a_product_is_not_finite_there_is_no_eigenvalue() -> None:
+    start = torch.ones(3, dtype=torch.double)
+    value, vector = largest_eigenvalue(lambda v: v * math.nan, start, 3)
+    assert math.isnan(value)
+    assert torch.equal(vector, start)
+    assert largest_eigenvalue(torch.zeros_like, start, 3)[0] == 0
+
+
+def test_products_with_the_hessian_of_a_known_function() -> None:
+    def loss(x: Tensor) -> Tensor:
+        return (x[0] * x[1].exp() + x.sin().prod() + x.square().sum().square()).sum()
+
+    def gradient(x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(loss(x), x)[0]
+
+    hessian = torch.autograd.functional.hessian(loss, torch.zeros(3, dtype=torch.double))
+    v = torch.randn(3, dtype=torch.double)
+    assert torch.allclose(hessian_product(gradient, 1e-4)(v), hessian @ v, atol=1e-6)
+
+
+class Smooth(Toy):
+    """The choices of the toy space, two copies and an edge among them, without kinks or noise."""
+
+    def build(self, *args: object, **kwargs: object) -> "SmoothNet":
+        return SmoothNet()
+
+
+class SmoothNet(nn.Module):
+    """Logits that are a smooth function of all gates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(0.2 * torch.randn(2, 8))
+
+    def forward(self, images: Tensor, gates: Gates) -> Tensor:
+        flat = torch.cat([gate.flatten() for gate in gates.values()])
+        return images.mean((1, 2, 3))[:, None] * (self.weight @ flat).tanh() * 3
+
+
+def standing(runtime: Runtime | None = None) -> SimpleNamespace:
+    """A stage to look from."""
+    told: list[str] = []
+    return SimpleNamespace(
+        facts={},
+        epoch=0,
+        course=SimpleNamespace(epochs=20),
+        progress=0.5,
+        runtime=runtime or Runtime.start("cpu", 0),
+        told=told,
+        tell=told.append,
+    )
+
+
+def exact(net: nn.Module, batch: Batch, gates: Gates) -> float:
+    """The eigenvalue the plain way: second derivatives, in float64."""
+    net = net.double().eval()
+    gates = {name: gate.detach().double() for name, gate in gates.items()}
+
+    def loss(by: Tensor) -> Tensor:
+        return F.cross_entropy(net(batch.images.double(), shifted(gates, by)), batch.labels)
+
+    size = sum(gate.numel() for gate in gates.values())
+    hessian = torch.autograd.functional.hessian(loss, torch.zeros(size, dtype=torch.double))
+    return torch.linalg.eigvalsh(hessian)[-1].item()
+
+
+def test_the_curvature_in_gates_of_copies_and_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ardor.watch.STEP", 0.01)
+    net, method = SmoothNet(), Switches(Smooth())
+    batch = Batch(torch.rand(6, 1, 8, 8), torch.arange(6) % 2, 6)
+    watch = Watch(net, method, method, batch, standing(), BASE)
+    seen = watch.look(0.5)["curvature"]
+    gates = method.sample(1, 1.0)
+    assert [gate.shape[0] for gate in gates.values()] == [2, 1]
+    assert seen == pytest.approx(exact(net, batch, gates), rel=0.01)
+
+
+def test_the_curvature_of_a_supernet_is_that_in_the_alphas_of_darts(
+    bright: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ardor.watch.STEP", 0.02)
+    loop = make(bright, tmp_path, Darts, space=SMALL)
+    names = list(loop.method.logits)
+    for name in names:
+        loop.method.logits[name].data.normal_()
+    seen = loop.watch.look(0.5)["curvature"]
+    net, batch = loop.net.double().eval(), loop.watch.batch
+
+    def loss(alphas: Tensor) -> Tensor:
+        rows = alphas.view(len(names), 1, 1, -1).softmax(-1)
+        logits = net(batch.images.double(), dict(zip(names, rows, strict=True)))
+        return F.cross_entropy(logits, batch.labels)
+
+    at = torch.cat([loop.method.logits[name].detach().double().flatten() for name in names])
+    hessian = torch.autograd.functional.hessian(loss, at)
+    expected = torch.linalg.eigvalsh(hessian)[-1].item()
+    assert seen == pytest.approx(expected, rel=0.01)
+
+
+def test_gates_that_left_stay_out_and_strengths_are_shifted_as_they_are() -> None:
+    gates = {"a": torch.tensor([[[0.0, 0.25, 0.75]]]), "b": torch.tensor([[[-1.0, 2.0]]])}
+    moved = shifted(gates, torch.tensor([5.0, math.log(3.0), 0.0, 0.5, 0.5]))
+    assert torch.allclose(moved["a"], torch.tensor([[[0.0, 0.5, 0.5]]]))
+    assert torch.allclose(moved["b"], torch.tensor([[[-0.5, 2.5]]]))
+
+
+# A search that collapses.
+
+
+def test_a_collapse_is_told_once_logged_and_reported(bright: Images, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    loop = make(bright, tmp_path, runtime=Runtime.start("cpu", 0, told.append))
+    loop.run()
+    assert [(p.epoch, p.note) for p in told if "skip" in p.note] == [(4, WARNING)]
+    assert warned(tmp_path) == {4: [WARNING]}
+    watched = [line["watch"] for line in lines(tmp_path)]
+    assert [w["cells"]["normal"]["kept"].get("skip_connect", 0) for w in watched] == [
+        0,
+        0,
+        *[7] * 4,
+    ]
+    assert watched[-1]["skip_share"] == watched[-1]["cells"]["normal"]["skip_share"] == 7 / 8
+    assert watched[-1]["op_entropy"] == pytest.approx(math.log(8) - 7 / 8 * math.log(7))
+    found = loop.found()
+    assert skips(found) == 7
+    assert found.watched["collapsed_since"] == 3
+    assert found.watched["largest_curvature"] == max(w["curvature"] for w in watched)
+    assert "kept_epoch" not in found.watched
+    page = report(tmp_path)
+    assert f"Epoch 4: {WARNING}" in page
+    assert "Skip connections among kept operations" in page
+    assert "Curvature of the held-out loss in the gates" in page
+
+
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_stopping_yields_what_was_there_before(keep: str, bright: Images, tmp_path: Path) -> None:
+    loop = make(bright, tmp_path, stop_on_collapse=True, keep=keep)
+    loop.run()
+    errors = [1 - line["held_out"]["accuracy"] for line in lines(tmp_path)]
+    epoch = 2 if keep == "last" else 1 + errors.index(min(errors[:2]))
+    ended = ENDED.replace("epoch 2", f"epoch {epoch}")
+    assert warned(tmp_path) == {4: [WARNING, ended]}
+    assert len(lines(tmp_path)) == 4
+    found = loop.found()
+    assert skips(found) == 0
+    assert found.probabilities == lines(tmp_path)[epoch - 1]["probabilities"]
+    assert found.watched["kept_epoch"] == epoch
+    assert found.watched["collapsed_since"] == 3
+    assert found.watched["skip_share"] == 0
+
+
+def test_an_epoch_that_looks_collapsed_is_not_kept_even_if_it_is_the_last(
+    bright: Images, tmp_path: Path
+) -> None:
+    loop = make(bright, tmp_path, stop_on_collapse=True, epochs=3)
+    loop.run()
+    assert not warned(tmp_path)
+    assert skips(loop.found()) == 0
+    assert loop.found().watched["kept_epoch"] == 2
+
+
+def test_without_a_healthy_epoch_there_is_nothing_to_go_back_to(
+    bright: Images, tmp_path: Path
+) -> None:
+    def collapsed(space: Space) -> Drifting:
+        return Drifting(space, start=1.0)
+
+    loop = make(bright, tmp_path, collapsed, stop_on_collapse=True, epochs=4)
+    loop.run()
+    assert warned(tmp_path) == {2: [WARNING.replace("epoch 3", "epoch 1")]}
+    assert len(lines(tmp_path)) == 4
+    assert skips(loop.found()) == 7
+
+
+@pytest.mark.parametrize(("stop", "left"), [(False, True), (True, False)])
+def test_no_candidate_leaves_in_an_epoch_that_may_be_undone(
+    stop: bool, left: bool, bright: Images, tmp_path: Path
+) -> None:
+    def fast(space: Space) -> Drifting:
+        return Drifting(space, start=-6.0, pull=4.0)  # in the third epoch the others are given up
+
+    loop = make(bright, tmp_path, fast, stop_on_collapse=stop, epochs=3, shrink=1)
+    loop.run()
+    gone = {name for name in loop.found().gone if name != HEALTHY}
+    assert bool(gone) == left
+    assert skips(loop.found()) == (0 if stop else 7)
+
+
+@pytest.mark.parametrize("stop", [3, 7])  # before an epoch looks collapsed, and after
+def test_stopped_and_resumed_it_is_the_same(stop: int, bright: Images, tmp_path: Path) -> None:
+    whole = make(bright, tmp_path / "whole", stop_on_collapse=True)
+    whole.run()
+    with pytest.raises(Interrupted):
+        make(bright, tmp_path / "broken", runtime=stopping_at(stop), stop_on_collapse=True).run()
+    broken = make(bright, tmp_path / "broken", stop_on_collapse=True)
+    broken.run()
+    again = make(bright, tmp_path / "broken", stop_on_collapse=True)
+    again.run()
+    ends = [found_json(loop.found()) for loop in (whole, broken, again)]
+    assert ends[0] == ends[1] == ends[2]
+    assert warned(tmp_path / "broken") == {4: [WARNING, ENDED]}
+    ours, theirs = (
+        load_checkpoint(tmp_path / name / "checkpoint" / "search-00004-000000.safetensors")
+        for name in ("whole", "broken")
+    )
+    assert ours[1]["facts"] == theirs[1]["facts"]
+    assert all(torch.equal(tensor, theirs[0][name]) for name, tensor in ours[0].items())
+
+
+def test_a_collapse_that_comes_back_is_told_again() -> None:
+    method, stage = Drifting(SPACE, start=-1.0), standing()
+    batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
+    watch = Watch(SPACE.build(), method, method, batch, stage, BASE)
+    for skip in (1, 1, 1, -1, 1, -1, 1, 1):
+        for name, logits in method.logits.items():
+            if name != HEALTHY:
+                logits.data[..., -1] = float(skip)
+        watch.look(0.5)
+        stage.epoch += 1
+    said = WARNING.removesuffix("3")
+    assert [note for note in stage.told if "skip" in note] == [f"{said}1", f"{said}7"]
+
+
+def test_the_curvature_is_told_as_an_early_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, stage = Darts(SMALL), standing()
+    batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
+    watch = Watch(SMALL.build(), method, method, batch, stage, BASE)
+    sizes = iter([1.0] * 5 + [2.0] * 8 + [4.0] * 5)
+    monkeypatch.setattr(Watch, "_curvature", lambda self, gates: next(sizes))
+    entries = []
+    for stage.epoch in range(18):
+        entries.append(watch.look(0.5)["warnings"])
+    said = "the held-out loss bends {} times as sharply in the gates as 5 epochs before"
+    told = {epoch: notes for epoch, notes in enumerate(entries, 1) if notes}
+    assert told == {
+        10: ["an early sign of collapse: " + said.format("2.0")],
+        15: ["an early sign of collapse: " + said.format("1.4")],
+    }
+
+
+# Searches that do not collapse.
+
+
+def test_a_healthy_search_on_digits_has_no_warning(tmp_path: Path) -> None:
+    images = load(source="digits", size=0, channels=0, test=0.2, skip_broken=False, seed=0).train
+    space = Cells(image=(1, 8, 8), classes=10, layout="R", states=2, channels=2, ops="vinnas")
+    config = {**Vinnas.search, "epochs": 3, "batch": 64, "fraction": 0.3, "warmup": 0.3}
+    loop = make(images, tmp_path, Vinnas, space=space, **config)
+    loop.run()
+    first, *learning = lines(tmp_path)
+    assert "watch" not in first
+    for line in learning:
+        watch = line["watch"]
+        assert watch["warnings"] == []
+        assert math.isfinite(watch["curvature"])
+        assert watch["cells"].keys() == {"reduce"}
+        assert sum(watch["cells"]["reduce"]["kept"].values()) == 4
+        assert watch.keys() >= {"skip_share", "pool_share", "none_share", "op_entropy"}
+    assert "collapsed_since" not in loop.found().watched
+
+
+@pytest.mark.parametrize("method", [Vinnas, Switches])
+def test_watching_changes_nothing_of_the_search(
+    method: type[Method], bright: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = make(bright, tmp_path / "seen", method, space=Toy(), epochs=3, gate_rate=0.01)
+    seen.run()
+    monkeypatch.setattr(Watch, "look", lambda self, error: {})
+    unseen = make(bright, tmp_path / "unseen", method, space=Toy(), epochs=3, gate_rate=0.01)
+    unseen.run()
+    for ours, theirs in ((seen.net, unseen.net), (seen.method, unseen.method)):
+        states = ours.state_dict(), theirs.state_dict()
+        assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+    assert [w["watch"]["curvature"] is not None for w in lines(tmp_path / "seen")] == [True] * 3
+
+
+def test_random_search_is_not_watched(
+    bright: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(self: Watch, error: float) -> dict[str, object]:
+        raise AssertionError
+
+    monkeypatch.setattr(Watch, "look", never)
+    loop = make(bright, tmp_path, Random, epochs=2, stop_on_collapse=True)
+    loop.run()
+    assert all("watch" not in line for line in lines(tmp_path))
+    assert loop.found().watched.keys() == {"skip_share", "pool_share", "op_entropy"}
+
+
+def test_zero_may_be_the_strongest_though_it_is_never_kept() -> None:
+    method, stage = Darts(SPACE), standing()
+    for name, logits in method.logits.items():
+        logits.data[..., SPACE.operations.index("none")] = 3.0 if name.endswith(">5") else -3.0
+    batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
+    seen = Watch(SPACE.build(), method, method, batch, stage, BASE).look(0.5)
+    assert seen["none_share"] == seen["cells"]["normal"]["none_share"] == 5 / 14
+    assert "none" not in seen["cells"]["normal"]["kept"]
+
+
+def test_the_command_line_sets_it_and_metrics_are_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x, y = np.arange(32 * 64, dtype=np.uint8).reshape(32, 8, 8), np.arange(32) % 2
+    np.savez("images.npz", x=x, y=y)
+    small = ["--epochs", "1", "--set", "space.layout=N", "--set", "space.channels=2"]
+    command = ["search", "images.npz", "--run", "run", "--stop-on-collapse", *small]
+    result = CliRunner().invoke(cli, [*command, "--set", "search.warmup=0"], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    assert "variety of kept operations" in result.stdout
+    assert json.loads(Path("run", "config.json").read_text())["search"]["stop_on_collapse"] is True
+    metrics = json.loads(Path("run", "metrics.json").read_text())
+    expected = {"skip_share", "pool_share", "op_entropy", "largest_curvature", "kept_epoch"}
+    assert all(isinstance(metrics[name], (int, float)) for name in expected)
+    assert "collapsed_since" not in metrics
