@@ -22,14 +22,20 @@ CALIBRATION_BINS = 15
 
 @torch.no_grad()
 def logits_of(
-    net: Net, images: Images, normalise: Normalise, runtime: Runtime, gates: Gates | None = None
+    net: Net,
+    images: Images,
+    normalise: Normalise,
+    runtime: Runtime,
+    gates: Gates | None = None,
+    *,
+    batch: int = EVALUATION_BATCH,
 ) -> Tensor:
     """The logits of all images, on the CPU, in batches of nearly one size."""
     was_training = net.training
     net.eval()
     if gates is not None:
         gates = {name: gate.detach().to(runtime.device) for name, gate in gates.items()}
-    chunks = max(1, -(-len(images) // EVALUATION_BATCH))
+    chunks = max(1, -(-len(images) // batch))
     outputs = [
         net(normalise(runtime.images(pixels)), gates).cpu()
         for pixels in images.pixels.tensor_split(chunks)

@@ -9,6 +9,7 @@ from typing import Any
 from ardor.collapse import SORTS, Kept, kept_by, together
 from ardor.run import Run
 
+PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
 MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
 
 
@@ -41,8 +42,8 @@ def summary(row: str, cells: Sequence[Cell]) -> dict[str, Any]:
     for measure in MEASURES:
         found |= over_seeds(measure, given(measure, metrics))
         found[f"{measure}_best"] = best.get(measure)
-    for stage in ("search", "train"):
-        found |= over_seeds(f"{stage}_seconds", [seconds(run, stage) for run in runs])
+    for part, stages in PARTS.items():
+        found |= over_seeds(f"{part}_seconds", [seconds(run, *stages) for run in runs])
     found["seconds"] = statistics.fmean(map(seconds, runs))
     kept = [operations(run) for run in runs]
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])

@@ -1,0 +1,62 @@
+"""The command `ardor`, and options that several of its commands have."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ardor.errors import unknown
+
+Command = Callable[..., None]
+FOLDER = click.Path(path_type=Path)
+
+
+class Commands(click.Group):
+    """Suggests the nearest command for one that is not known, and lists them as they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            error = unknown("command", args[0], self.commands)
+            error.code = 2
+            raise error
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="ardor")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """From labelled images to a small, sparse, trained network, by Bayesian architecture search.
+
+    \b
+    ardor run digits               search, train, prune, export, report: on built-in images
+    ardor run photos/              the same on a folder with a folder of images for each class
+    ardor predict runs/photos-vinnas-1 new.png
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def answering(command: Command) -> Command:
+    """The options of every command that answers."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")
+    quiet = click.option("--quiet", is_flag=True, help="No progress, only the result.")
+    return as_json(quiet(command))
+
+
+changing = click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any setting, e.g. --set search.batch=32; see 'ardor list settings'.",
+)
+existing = click.argument("folder", type=FOLDER, metavar="RUN")

@@ -1,0 +1,152 @@
+"""Commands that make a run and go on with it."""
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ardor.cli.group import FOLDER, Command, answering, changing, cli, existing
+from ardor.cli.working import command, screen_of, work
+
+if TYPE_CHECKING:
+    from ardor.config import Config
+    from ardor.terminal import Screen
+
+
+def creating(made: Command) -> Command:
+    """The options that make a new run."""
+    options = (
+        click.argument("source", metavar="DATA"),
+        click.option("--run", "folder", type=FOLDER, help="New folder. [runs/DATA-METHOD-N]"),
+        click.option("--preset", help="Settings to start from; see 'ardor list presets'."),
+        click.option("--config", "file", type=FOLDER, help="Settings from a TOML file."),
+        click.option("--method", help="How to search; see 'ardor list methods'. [vinnas]"),
+        click.option("--space", help="What to search; see 'ardor list spaces'. [cells]"),
+        click.option("--epochs", type=int, help="Passes over the images, in search and training."),
+        click.option(
+            "--time",
+            metavar="20m",
+            help="Longest time of the search, e.g. 90s or 1h30m; it decides the number of epochs, "
+            "which is at most --epochs where both are given.",
+        ),
+        click.option(
+            "--shrink",
+            metavar="N|off",
+            help="Take candidates given up for N epochs in a row out of the search. [3]",
+        ),
+        click.option(
+            "--stop-on-collapse",
+            "stop",
+            is_flag=True,
+            default=None,
+            help="End the search when its cells fill with skip connections or pools, with the "
+            "architecture from before.",
+        ),
+        click.option("--seed", type=int, help="Of everything random. [0]"),
+        click.option("--device", help="auto, cpu, cuda or mps. [auto]"),
+        changing,
+        click.option(
+            "--dry-run",
+            is_flag=True,
+            help="Only check everything, time a few steps, and say how long it would take.",
+        ),
+    )
+    for option in reversed(options):
+        made = option(made)
+    return answering(made)
+
+
+@cli.command()
+@creating
+def run(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Search, train, prune, export, evaluate and report in one go.
+
+    DATA is a folder with a folder of images for each class, a folder with MNIST's or CIFAR-10's
+    files, an .npz file, or a known name such as 'digits'.
+    """
+    from ardor.run import STAGES
+
+    _begin(options, STAGES, as_json, quiet)
+
+
+@cli.command()
+@creating
+def search(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Search for an architecture only; go on with 'ardor train'."""
+    _begin(options, ("search",), as_json, quiet)
+
+
+def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+    """A new run as the options say; or, asked for a dry run, how long it would take."""
+    from ardor.config import resolve
+    from ardor.run import Run
+
+    given = {name: value for name, value in options.items() if value is not None}
+    layers = _layers(given)
+    folder = given.get("folder") or _free_folder(resolve(*layers))
+    if given["dry_run"]:
+        _estimate(folder, layers, stages, screen_of(as_json, quiet))
+    else:
+        work(Run.create(folder, *layers, command=command(), stages=stages), as_json, quiet)
+
+
+def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The settings of a new run; each layer goes over those before it."""
+    from ardor import config
+
+    layers = [config.preset(given["preset"])] if "preset" in given else []
+    layers += [config.read(given["file"])] if "file" in given else []
+    return (*layers, functools.reduce(config.merge, _typed(given), {}))
+
+
+def _estimate(
+    folder: Path, layers: tuple[dict[str, Any], ...], stages: tuple[str, ...], screen: "Screen"
+) -> None:
+    """Says how long a run would take, and makes none."""
+    from ardor.estimate import estimate
+    from ardor.run import check_free
+    from ardor.terminal import estimate_table
+
+    check_free(folder)
+    found = estimate(layers, stages, screen.say)
+    screen.result(found, estimate_table(found))
+
+
+def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings on the command line, each option's by itself."""
+    from ardor.config import assignment
+
+    layers: list[dict[str, Any]] = []
+    layers += [{name: given[name]} for name in ("seed", "device") if name in given]
+    layers += [{name: {"name": given[name]}} for name in ("method", "space") if name in given]
+    if "epochs" in given:
+        layers.append({stage: {"epochs": given["epochs"]} for stage in ("search", "train")})
+    if "shrink" in given:
+        patience = 0 if given["shrink"] == "off" else given["shrink"]
+        layers.append({"search": {"shrink": patience}})
+    if "stop" in given:
+        layers.append({"search": {"stop_on_collapse": given["stop"]}})
+    if "time" in given:
+        layers.append({"search": {"time": given["time"]}})
+    layers.append({"data": {"source": given["source"]}})
+    return layers + [assignment(change) for change in given["changes"]]
+
+
+def _free_folder(config: "Config") -> Path:
+    """The first of runs/DATA-METHOD-1, -2, ... that is free."""
+    data, number = os.path.basename(os.path.abspath(config.data.source)), 1
+    while (folder := Path("runs") / f"{data}-{config.method['name']}-{number}").exists():
+        number += 1
+    return folder
+
+
+@cli.command()
+@existing
+@answering
+def resume(folder: Path, as_json: bool, quiet: bool) -> None:
+    """Continue a run that was stopped, from its newest checkpoint."""
+    from ardor.run import Run
+
+    work(Run.open(folder), as_json, quiet)
