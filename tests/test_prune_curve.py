@@ -74,6 +74,8 @@ def test_thresholds_reach_every_share_of_the_weights(model: Model) -> None:
     left = [sum(int(m.pruned(t).count_nonzero()) for m in layers) for t in thresholds_of(model)]
     for share in SHARES:
         assert min(abs(count / whole - share) for count in left) < 0.01
+    inner = left[:-2]  # the last two, at 3 and where nothing leaves, are always there
+    assert all(more > 1.03 * less for less, more in zip(inner, inner[1:], strict=False))
 
 
 def test_plain_weights_have_no_curve(model: Model) -> None:

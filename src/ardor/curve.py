@@ -12,7 +12,7 @@ from ardor.compact import compact
 from ardor.config import NOTHING
 from ardor.data import Images
 from ardor.errors import ArdorError
-from ardor.layers import Variational
+from ardor.layers import PRUNE_AT, Variational
 from ardor.measure import logits_of, nonzero_parameters
 from ardor.model import Model
 from ardor.prune import prune
@@ -21,6 +21,8 @@ from ardor.runtime import Progress, Runtime
 FORMAT = 1
 THRESHOLDS = (*map(float, range(-4, 9)), NOTHING)
 BATCH = 100  # small enough for the caches of a CPU: a curve looks at all images many times
+ALWAYS = (PRUNE_AT, NOTHING)
+APART = 0.03  # of the weights left: thresholds nearer to the one before would tell nothing new
 # Of all weights; each is left at some threshold, however sure or unsure the posterior is.
 SHARES = (0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 
@@ -64,8 +66,16 @@ def thresholds_of(model: Model) -> list[float]:
             "train it with train.variational = true",
         )
     found = [log_noise_ratio(layer.weight, layer.log_var).detach().flatten() for layer in layers]
-    places = np.quantile(torch.cat(found).double().numpy(), SHARES)
-    return sorted({*THRESHOLDS, *(round(float(place), 2) for place in places)})
+    noise = np.sort(torch.cat(found).double().numpy())
+    places = [round(float(place), 2) for place in np.quantile(noise, SHARES)]
+    kept: list[float] = []
+    before = 0.0
+    for threshold in sorted({*THRESHOLDS, *places}):
+        left = float(np.searchsorted(noise, threshold))
+        if left > (1 + APART) * before or threshold in ALWAYS:
+            kept.append(threshold)
+            before = left
+    return kept
 
 
 def accuracy(model: Model, images: Images, runtime: Runtime) -> float:
