@@ -1,6 +1,7 @@
 """What a step will need of the machine's memory, and what there is, before the first step."""
 
 import ctypes
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from torch import nn
 from ardor.errors import ArdorError
 from ardor.runtime import random_states, restore_random_states
 
-TRIED = (2, 4)  # images of the two passes that are measured
+TRIED = (2, 8)  # images of the two passes that are measured
 # Of the weights: gradients, two moments of an optimiser, and one on the way to a checkpoint.
 COPIES = 4
 WASTE = 1.1  # what the allocator loses between tensors, as seen on supernets of 1 to 4 GB
@@ -40,7 +41,7 @@ class Need:
 
 
 def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
-    """What a step needs, from two small forward passes; None where nobody counts the bytes.
+    """What a step needs, from small forward passes; None where nobody counts the bytes.
 
     A step holds the most when it turns from forward to backward, so that the graph of a forward
     pass is what is measured. Random states and statistics of the net are as before afterwards.
@@ -49,7 +50,8 @@ def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
     buffers = [(buffer, buffer.clone()) for buffer in net.buffers()]
     states = random_states()
     try:
-        few, more = (_held(device, forward, images) for images in TRIED)
+        # The first pass also fills caches that stay.
+        _, few, more = (_held(device, forward, images) for images in (TRIED[0], *TRIED))
     finally:
         restore_random_states(*states)
         with torch.no_grad():
@@ -65,6 +67,7 @@ def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
 
 def _held(device: torch.device, forward: Callable[[int], object], images: int) -> int:
     """Bytes that the result of a pass holds on to."""
+    gc.collect()  # or garbage of before might leave in between
     before = in_use(device)
     graph = forward(images)
     held = in_use(device) - before
