@@ -14,7 +14,7 @@ from ardor.bench import benches
 from ardor.benches import reading
 from ardor.benches.grid import read
 from ardor.cli import cli
-from ardor.config import presets
+from ardor.config import PruneConfig, presets
 from ardor.errors import ArdorError, Interrupted
 from ardor.run import STAGES, Run
 from ardor.stages import do
@@ -163,6 +163,14 @@ def test_runs_of_other_settings_are_never_mixed_in(small: dict[str, Any]) -> Non
     for options in (asked, (*asked, "--so-far")):
         with pytest.raises(ArdorError, match=r"vinnas-snr-0' was made with train.epochs = 1, not"):
             bench(*options)
+
+
+def test_a_threshold_that_was_picked_is_no_other_setting(small: dict[str, Any]) -> None:
+    small["prune"] = {"max_params": 100_000}
+    asked = ("vinnas-mnist", "--data", "others.npz", "--seeds", 1, "--random", 0)
+    whole = json.loads(bench(*asked).stdout)
+    assert whole["runs"][0]["metrics"]["threshold"] != PruneConfig().threshold
+    assert json.loads(bench(*asked, "--so-far").stdout)["table"] == whole["table"]
 
 
 def test_a_papers_table_needs_images() -> None:

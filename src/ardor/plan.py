@@ -57,7 +57,8 @@ def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | Non
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
-    for name in sorted(old.keys() | new.keys()):
+    follow = {"prune.threshold"} if made.prune.picking else set()  # from the network it picked
+    for name in sorted((old.keys() | new.keys()) - follow):
         if old.get(name) != new.get(name):
             return f"{name} = {old.get(name)!r}, not {new.get(name)!r}"
     return None
