@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -15,6 +16,9 @@ from ardor.errors import ArdorError, Interrupted, reason
 
 def main() -> NoReturn:
     """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
+    # Threads that wait for each other sleep: spinning, they would take the time of whatever else
+    # runs, and on a busy machine that of one another. On an idle one it makes no difference.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
     _prepare_streams()
     try:
