@@ -10,7 +10,7 @@ test: .venv/installed  ## lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist worksteal  # tests compute on one thread each
 
 format: .venv/installed
 	$(BIN)/ruff format .
