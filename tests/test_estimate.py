@@ -74,8 +74,8 @@ def test_a_dry_run_says_how_long_it_would_take_and_leaves_nothing(tmp_path: Path
     assert search["memory_mb"] == train["memory_mb"] == 180  # eight images: 100 + 8 * 10
     steps = 10 * search["warmup_step_seconds"] + 40 * search["step_seconds"]
     assert search["seconds"] == pytest.approx(steps + 11 * search["between_seconds"])
-    steps = 90 * train["step_seconds"] + 10 * train["between_seconds"]
-    assert train["seconds"] == pytest.approx(steps)
+    steps = 18 * train["warmup_step_seconds"] + 72 * train["step_seconds"]  # weights drawn from 0.2
+    assert train["seconds"] == pytest.approx(steps + 10 * train["between_seconds"])
 
 
 def test_a_dry_search_times_the_search_alone() -> None:

@@ -9,7 +9,7 @@ from ardor.dead import WEIGHTED, constants, reads, without_dead
 from ardor.flow import Step, layers_of, trace
 from ardor.model import Model
 from ardor.spaces import Net
-from ardor.widths import cut_, forget_shapes
+from ardor.widths import cut_
 
 
 def compact(model: Model, multiple: int = 1) -> Model:
@@ -25,7 +25,7 @@ def compact(model: Model, multiple: int = 1) -> Model:
     for step, keep in zip(steps, stays, strict=True):
         if step.kind in WEIGHTED:
             cut_(layers[step.layer], stays[step.inputs[0]].nonzero()[:, 0], keep.nonzero()[:, 0])
-    forget_shapes(net)
+    net.forget_shapes_()
     return Model(net, model.normalise, model.architecture, model.classes).eval()
 
 

@@ -7,7 +7,7 @@ are left out.
 import gc
 import tempfile
 from collections.abc import Callable, Mapping
-from math import ceil
+from math import ceil, floor
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -59,11 +59,7 @@ def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
     def step() -> None:
         loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
 
-    early = late = timed(step)
-    first = ceil(config.search.warmup * course.epochs * course.steps)
-    if loop.gates and first < course.epochs * course.steps:
-        loop.stage.epoch, loop.stage.step = divmod(first, course.steps)
-        late = timed(step)
+    early, late = both(loop, step)
     course.share = 0.0  # of the held-out images: the fewest that are looked at
     few = once(loop.finish_epoch)
     whole = look(loop, loop.held_out)
@@ -80,8 +76,18 @@ def of_training(config: Config, images: Dataset, folder: Path) -> dict[str, Any]
     need, course = fitted("train", loop), loop.stage.course
     if not course.epochs:
         return told(course, need, 0.0, 0.0, 0.0)
-    seconds = timed(lambda: loop.step(loop.images[torch.arange(loop.size)]))
-    return told(course, need, seconds, seconds, look(loop, loop.validation))
+    early, late = both(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
+    return told(course, need, early, late, look(loop, loop.validation))
+
+
+def both(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of a step at the beginning, and of one once steps have become dearer."""
+    early, course = timed(step), loop.stage.course
+    dear = floor(course.pace.dearer_from * course.epochs * course.steps) + 1
+    if not 1 < dear < course.epochs * course.steps:
+        return early, early
+    loop.stage.epoch, loop.stage.step = divmod(dear, course.steps)
+    return early, timed(step)
 
 
 def fitted(section: str, loop: Loop) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def estimate_table(found: Mapping[str, Any]) -> Group:
         if of := found.get(stage):
             needed = "not known" if of["memory_mb"] is None else f"{of['memory_mb']:,.0f} MB"
             early, late = of["warmup_step_seconds"], of["step_seconds"]
-            warm = f" ({early:.3g} s while weights warm up)" if early != late else ""
+            warm = f" ({early:.3g} s at first)" if early != late else ""
             made = (
                 f"{of['epochs']} epochs of {of['steps']} steps of {late:.3g} s{warm}"
                 f" and {of['between_seconds']:.3g} s after each"

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ardor.blocks import Chain
 from ardor.errors import ArdorError
 from ardor.flow import Layer, is_depthwise, layers_of
 from ardor.spaces import Net
@@ -76,15 +75,8 @@ def fit_(net: Net, shape: tuple[int, int, int], found: Any, path: Path) -> None:
         if name not in layers:
             raise strange(path, f"the network has no layer '{name}'")
         _narrow_(name, layers[name], pair, path)
-    forget_shapes(net)
+    net.forget_shapes_()
     _check_runs(net, shape, path)
-
-
-def forget_shapes(net: nn.Module) -> None:
-    """Has chains ask their blocks for their shapes anew."""
-    for module in net.modules():
-        if isinstance(module, Chain):
-            module.forget_shapes()
 
 
 def _take_out_(net: Net, name: Any, path: Path) -> None:

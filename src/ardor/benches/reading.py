@@ -30,7 +30,7 @@ def measured(row: Row, runs: Sequence[Row]) -> dict[str, str]:
         return {**shown, "search to report": f"{row['seconds']:.0f} s"}
     return {
         **shown,
-        "training": took(own, "train", "prune"),  # pruning may fine-tune
+        "training": f"{row['train_seconds']:.0f} ± {row['train_seconds_std']:.0f} s",
         "operations kept": f"{row['ops_used']:.1f} kinds, {row['op_entropy']:.2f} nats",
         "collapse watch": ", ".join(watched(row)),
     }
@@ -58,13 +58,9 @@ def spread(row: Row, name: str, form: str) -> str:
     return said if best is None else f"{said} ({form.format(best)})"
 
 
-def took(runs: Sequence[Row], *stages: str) -> str:
-    """Mean ± standard deviation of the seconds of some stages; a dash where nothing is known."""
-    seconds = [
-        sum(each[stage]["seconds"] for stage in stages if stage in each)
-        for each in runs
-        if stages[0] in each
-    ]
+def took(stages: Sequence[Row], name: str) -> str:
+    """Mean ± standard deviation of the seconds of a stage; a dash where nothing is known."""
+    seconds = [each[name]["seconds"] for each in stages if name in each]
     if not seconds:
         return "-"
     return f"{fmean(seconds):.0f} ± {stdev(seconds) if len(seconds) > 1 else 0.0:.0f} s"

@@ -54,7 +54,12 @@ class Net(nn.Module, ABC):
         for module in self.modules():
             if isinstance(module, Variational):
                 module.certain = not drawn
-            elif isinstance(module, Chain):
+        self.forget_shapes_()
+
+    def forget_shapes_(self) -> None:
+        """Has chains ask their blocks for their shapes anew."""
+        for module in self.modules():
+            if isinstance(module, Chain):
                 module.forget_shapes()
 
     def idle(self) -> list[tuple[nn.ModuleDict, str]]:
