@@ -218,6 +218,7 @@ def test_a_table_to_read_has_what_was_measured_and_what_is_printed() -> None:
         "table": [
             {
                 **{"method": "vinnas-snr", "seeds": 2, "same_as": {}, "seconds": 21.0},
+                **{"train_seconds": 9.0, "train_seconds_std": 0.0},
                 **{"test_accuracy": 0.99, "test_accuracy_std": 0.001, "test_accuracy_best": 0.992},
                 **{"nonzero_params": 2000, "nonzero_params_std": 10, "nonzero_params_best": 2005},
                 **{"params": 8000},
