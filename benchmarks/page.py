@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ardor.benches import reading
+from ardor.benches.plots import plots
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -132,10 +133,11 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     """All benches, with what made them."""
     parts = ["# Results", "", "Written by `benchmarks/page.py`."]
     for name, result in results.items():
+        pictures = [f"![{plot}]({name}-{plot}.svg)\n\n" for plot in plots(result)]
         versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
         made = f"`{result['command']}`; {versions}; the whole of it: [{name}.json]({name}.json)"
         section = speed(result) if result["bench"] == "speed" else grid(result)
-        parts += ["", f"## {name}", "", section, made]
+        parts += ["", f"## {name}", "", section, *pictures, made]
     return "\n".join(parts) + "\n"
 
 
@@ -157,6 +159,9 @@ def main() -> None:
         name, _, source = argument.partition("=")
         shutil.copyfile(source, RESULTS / f"{name}.json")
     results = load()
+    for name, result in results.items():
+        for plot, svg in plots(result).items():
+            (RESULTS / f"{name}-{plot}.svg").write_text(svg)
     (RESULTS / "README.md").write_text(page(results))
     path = ROOT / "README.md"
     path.write_text(readme(path.read_text(), results))

@@ -8,13 +8,19 @@ from torch import Tensor, nn
 
 from ardor.bayes import (
     best_probability,
+    concrete_draw,
+    dirichlet_concentration,
+    dirichlet_kl,
     entropy,
     gauss_newton_diagonal,
     gaussian_draw,
     gaussian_kl,
+    gumbel_scores,
     log_noise_ratio,
     log_uniform_divergence,
     log_uniform_kl,
+    straight_through,
+    zero_one_loss,
 )
 
 # log lambda -> the fit of Molchanov et al. 2017, and the divergence by quadrature
@@ -120,6 +126,63 @@ def test_gaussian_draws_have_their_moments() -> None:
     draws = gaussian_draw(torch.full((200_000,), 1.5), torch.full((200_000,), math.log(0.25)))
     assert draws.mean().item() == pytest.approx(1.5, abs=0.01)
     assert draws.var().item() == pytest.approx(0.25, rel=0.02)
+
+
+def test_the_largest_gumbel_score_is_a_draw_of_the_softmax() -> None:
+    logits = torch.tensor([0.0, 1.0, -2.0, 0.5])
+    best = gumbel_scores(logits.expand(200_000, 4)).argmax(-1)
+    often = best.bincount(minlength=4) / 200_000
+    assert torch.allclose(often, logits.softmax(-1), atol=5e-3)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 10.0])
+def test_a_concrete_draw_is_torchs_own(temperature: float) -> None:
+    ours, theirs = (torch.randn(3, 5).requires_grad_() for _ in range(2))
+    theirs.data.copy_(ours.data)
+    torch.manual_seed(1)
+    draw = concrete_draw(ours, temperature)
+    torch.manual_seed(1)
+    expected = nn.functional.gumbel_softmax(theirs, tau=temperature)
+    assert torch.allclose(draw, expected, atol=1e-6)
+    (slope,), (exact,) = (
+        torch.autograd.grad(d[:, 0].sum(), p) for d, p in ((draw, ours), (expected, theirs))
+    )
+    assert torch.allclose(slope, exact, atol=1e-5)
+
+
+def test_straight_through_is_one_hot_forwards_and_soft_backwards() -> None:
+    soft = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8]], requires_grad=True)
+    hard = straight_through(soft)
+    assert hard.tolist() == [[0, 1, 0], [0, 0, 1]]
+    weights = torch.randn(2, 3)
+    (slope,) = torch.autograd.grad((weights * hard).sum(), soft)
+    assert torch.equal(slope, weights)
+
+
+def test_a_concentration_is_elu_plus_one_and_always_positive() -> None:
+    beta = torch.linspace(-10, 10, 41, dtype=torch.double)
+    assert torch.allclose(dirichlet_concentration(beta), nn.functional.elu(beta) + 1)
+    far = torch.tensor([-80.0, -20.0, 0.0, 80.0], requires_grad=True)
+    assert (dirichlet_concentration(far) > 0).all()
+    (slope,) = torch.autograd.grad(dirichlet_concentration(far).sum(), far)
+    assert slope.isfinite().all()
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (2.5, 1.2), (1.5, 6.0)])
+def test_dirichlet_kl_is_the_integral(a: float, b: float) -> None:
+    """Of two shares: a beta density against the uniform one, whose log is zero."""
+    x = torch.linspace(0, 1, 2_000_001, dtype=torch.double)[1:-1]
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    log_density = (a - 1) * x.log() + (b - 1) * (1 - x).log() - log_beta
+    exact = torch.trapezoid(log_density.exp() * log_density, x).item()
+    twice = torch.tensor([[a, b], [a, b]], dtype=torch.double)
+    assert dirichlet_kl(twice).item() == pytest.approx(2 * exact, abs=1e-4)
+
+
+def test_zero_one_loss_is_minus_the_mean_square_from_the_middle() -> None:
+    assert zero_one_loss(torch.tensor([0.5, 0.5])).item() == 0.0
+    assert zero_one_loss(torch.tensor([0.0, 1.0, 1.0])).item() == -0.25
+    assert zero_one_loss(torch.tensor([0.9, 0.4])).item() == pytest.approx(-(0.16 + 0.01) / 2)
 
 
 def test_entropy_of_uniform_is_log_of_the_count_and_of_certain_zero() -> None:

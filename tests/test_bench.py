@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from ardor.bench import benches
 from ardor.benches import reading
 from ardor.benches.grid import read
+from ardor.benches.summary import Measure
 from ardor.cli import cli
 from ardor.config import PruneConfig, presets
 from ardor.errors import ArdorError, Interrupted
@@ -47,7 +48,7 @@ shrink = 0
 def _images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty images of two classes, in the folder where the commands are given; no slow stages."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ardor.bench.STAGES", ("search", "train", "prune", "evaluate"))
+    monkeypatch.setattr(Measure, "stages", ("search", "train", "prune", "evaluate"))
     pixels = np.arange(40 * 64).reshape(40, 8, 8) % 251
     np.savez("others.npz", x=pixels.astype(np.uint8), y=np.arange(40) % 2)
 
@@ -82,8 +83,9 @@ def test_a_papers_table_selects_twice_from_one_search(
     small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ardor.methods.vinnas.snr", lambda mean, log_var: -mean)
-    asked = ("vinnas-mnist", "--data", "others.npz", "--seeds", 1, "--random", 2, "--also", "darts")
-    result = json.loads(bench(*asked).stdout)
+    rows = "vinnas-snr,vinnas-magnitude,random,darts"
+    asked = ("vinnas-mnist", "--data", "others.npz", "--seeds", 1, "--random", 2)
+    result = json.loads(bench(*asked, "--methods", rows).stdout)
     place = Path("out/vinnas-mnist-others.npz")
     assert [(run["run"], run["seed"]) for run in result["runs"]] == [
         *(("vinnas-snr-0", 0), ("vinnas-magnitude-0", 0), ("random-0", 0), ("darts-0", 0)),
@@ -179,7 +181,9 @@ def test_a_papers_table_needs_images() -> None:
     assert "--data" in error.value.hint
 
 
-@pytest.mark.parametrize("options", [("--random", 1), ("--so-far",), ("--also", "darts")])
+@pytest.mark.parametrize(
+    "options", [("--random", 1), ("--so-far",), ("--methods", "darts"), ("--table", "t.csv")]
+)
 def test_options_that_a_bench_has_no_use_for(options: tuple[object, ...]) -> None:
     with pytest.raises(ArdorError, match="is not for the bench 'speed'"):
         bench("speed", *options)
@@ -192,7 +196,8 @@ def test_every_bench_has_a_title_and_every_preset_of_vinnas_a_bench() -> None:
 
 
 def test_all_of_a_table_is_under_the_same_settings() -> None:
-    grid = read("vinnas-fashion", source="x", chance=10, also=("darts",))
+    rows = ("vinnas-snr", "vinnas-magnitude", "random", "darts")
+    grid = read("vinnas-fashion", source="x", chance=10, methods=rows)
     assert grid.counts == {"vinnas-snr": 3, "vinnas-magnitude": 3, "random": 10, "darts": 3}
     searched, drawn = (grid.layers(row, 4) for row in ("darts", "random"))
     assert searched[0] == drawn[0] == grid.layers("vinnas-snr", 4)[0]

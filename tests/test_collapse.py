@@ -27,7 +27,7 @@ from ardor.data import Images, load
 from ardor.errors import Interrupted
 from ardor.methods import Method
 from ardor.methods.darts import Darts
-from ardor.methods.random import Random
+from ardor.methods.rsps import Rsps
 from ardor.methods.vinnas import Vinnas
 from ardor.report import report
 from ardor.runtime import Progress, Runtime
@@ -478,7 +478,7 @@ def test_random_search_is_not_watched(
         raise AssertionError
 
     monkeypatch.setattr(Watch, "look", never)
-    loop = make(bright, tmp_path, Random, epochs=2, stop_on_collapse=True)
+    loop = make(bright, tmp_path, Rsps, epochs=2, stop_on_collapse=True)
     loop.run()
     assert all("watch" not in line for line in lines(tmp_path))
     assert loop.found().watched.keys() == {"skip_share", "pool_share", "op_entropy"}

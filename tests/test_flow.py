@@ -92,7 +92,7 @@ def test_pruning_again_takes_another_threshold(photos: Path, tmp_path: Path) -> 
     assert (run / "export" / "model.onnx").exists()
 
 
-@pytest.mark.parametrize("method", ["darts", "random"])
+@pytest.mark.parametrize("method", ["darts", "rsps"])
 def test_other_methods_and_larger_networks(method: str, photos: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     larger = ["--set", "network.channels=6", "--set", "network.auxiliary=true"]
@@ -102,7 +102,7 @@ def test_other_methods_and_larger_networks(method: str, photos: Path, tmp_path: 
     model = json.loads((run / "model" / "config.json").read_text())
     assert model["architecture"]["settings"]["channels"] == 6
     assert result["nonzero_params"] <= result["params"]
-    if method == "random":
+    if method == "rsps":
         found = json.loads((run / "architecture.json").read_text())
         accuracies = [c["held_out_accuracy"] for c in found["candidates"]]
         assert accuracies == sorted(accuracies, reverse=True)

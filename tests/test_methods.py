@@ -20,6 +20,7 @@ from ardor.runtime import Runtime
 from ardor.search import Found, search
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
+from ardor.spaces.nasbench201 import Nasbench201
 
 STANDINS = ["standins.semi_implicit", "standins.concrete", "standins.switches"]
 METHODS = {
@@ -37,7 +38,12 @@ SMALL = Cells(
     channels=2,
     ops="none,sep_conv_3x3,skip_connect",
 )
-SPACES = {"cells": CELLS, "places": replace(SMALL, shared=False), "toy": Toy()}
+SPACES = {
+    "cells": CELLS,
+    "places": replace(SMALL, shared=False),
+    "nasbench201": Nasbench201(image=(1, 8, 8), classes=2, channels=2, cells=1),
+    "toy": Toy(),
+}
 
 every = pytest.mark.parametrize("name", METHODS)
 everywhere = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
@@ -225,6 +231,6 @@ def test_it_finds_the_one_option_that_sees_the_image(
     settings = {"epochs": 12, "warmup": 0.1, "rate": 0.02, "gate_rate": 0.05, "candidates": 12}
     found = find(name, Toy(), bright, tmp_path, **settings)
     assert "signal" in found.architecture.options["look"]
-    if name not in ("random", "standins.concrete"):  # they only rank: nothing need be unlikely
+    if name not in ("random", "rsps", "standins.concrete"):  # these only rank
         shares = found.probabilities["look"]
         assert max(shares, key=shares.__getitem__) == "signal"

@@ -98,7 +98,7 @@ def test_no_part_is_a_single_image() -> None:
     assert count_of(4, 1) == 1
 
 
-@pytest.mark.parametrize("name", ["darts", "vinnas", "random"])
+@pytest.mark.parametrize("name", ["darts", "gdas", "vinnas", "rsps"])
 def test_a_search_in_parts_has_the_same_steps(name: str, bright: Images, tmp_path: Path) -> None:
     base = SearchConfig(epochs=2, batch=16, augment=(), warmup=0.5)
     logs = []

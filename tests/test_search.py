@@ -69,7 +69,7 @@ def test_a_search_without_epochs_draws_from_the_prior(bright: Images, tmp_path: 
 
 
 def test_candidates_are_ranked_and_not_repeated(bright: Images, tmp_path: Path) -> None:
-    found = run(bright, tmp_path, name="random", epochs=2, candidates=30)
+    found = run(bright, tmp_path, name="rsps", epochs=2, candidates=30)
     architectures = [candidate.architecture for candidate in found.candidates]
     assert len(set(architectures)) == len(architectures) <= 6
     keys = [(-c.accuracy, c.nll) for c in found.candidates]

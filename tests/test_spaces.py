@@ -95,7 +95,8 @@ def test_layouts(layout: str, cells: str) -> None:
 
 
 def test_operation_sets() -> None:
-    assert {name: len(ops) for name, ops in SETS.items()} == {"vinnas": 10, "darts": 8, "seven": 7}
+    counts = {"vinnas": 10, "darts": 8, "seven": 7}
+    assert {name: len(SETS[name]) for name in counts} == counts
     assert ZERO not in SETS["seven"]
     edge = Cells(ops="vinnas").build().cells[0].edges["0>2"]
     pooled = edge.candidates["avg_pool_3x3"](torch.randn(2, 8, 6, 6))

@@ -74,6 +74,10 @@ def test_a_shut_gate_costs_nothing_and_one_that_learns_is_computed() -> None:
     (slope,) = torch.autograd.grad(added(mixed, x, gates).sum(), gates)
     assert Counted.calls == 1
     assert slope.tolist() == [[1.0, 1.0]]
+    mixed.hard = True
+    (slope,) = torch.autograd.grad(added(mixed, x, gates).sum(), gates)
+    assert Counted.calls == 1
+    assert slope.tolist() == [[0.0, 1.0]]
 
 
 def test_an_edge_gate_scales_all_that_its_edge_brings() -> None:
@@ -101,6 +105,7 @@ def test_a_state_takes_the_native_way_and_gives_the_same(
     gates = torch.rand(1, len(OPS) + 1).requires_grad_()
     found = []
     for native in (True, False):
+        torch.manual_seed(1)  # the same noise both times
         edge.load_state_dict(before)
         if not native:
             monkeypatch.setattr(kernels, "ready", lambda *_: False)

@@ -4,7 +4,9 @@ import math
 
 import pytest
 import torch
+from standins.toy import Toy
 
+from ardor.architecture import Choice
 from ardor.bayes import log_uniform_kl
 from ardor.layers import VariationalConv2d
 from ardor.methods.vinnas import Vinnas, clip_zero
@@ -48,6 +50,23 @@ def test_zero_is_never_selected_and_never_the_likeliest() -> None:
     assert all(ZERO not in ops for _, ops in found.kept)
     at = SPACE.operations.index(ZERO)
     assert all(share[..., at].item() == 0 for share in method.probabilities().values())
+
+
+class KeepsAny(Toy):
+    """A space that would keep zero like any other operation."""
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        return Choice("look", "op", ("noise", "signal", ZERO)), *super().choices[1:]
+
+
+@pytest.mark.parametrize("select", ["snr", "magnitude"])
+def test_zero_is_not_kept_even_where_a_space_would_keep_it(select: str) -> None:
+    method = Vinnas(KeepsAny(), select=select)
+    method.mean["look"].data.copy_(torch.tensor([0.1, 0.3, 5.0]))
+    assert method.draw(1)[0].options["look"] == ("signal",)
+    (counts,) = method.samples(50)
+    assert {dict(kept)["look"] for kept in counts} == {("signal",)}
 
 
 def test_a_probability_is_how_often_an_operation_is_the_strongest_of_its_edge() -> None:

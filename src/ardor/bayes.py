@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.distributions import Dirichlet, kl_divergence
 
 # Choice -> (copies | 1, batch | 1, options); an absent choice is left open.
 Gates = Mapping[str, Tensor]
@@ -53,6 +54,44 @@ def gaussian_kl(
 def gaussian_draw(mean: Tensor, log_var: Tensor) -> Tensor:
     """One draw of N(mean, exp(log_var)), differentiable in both."""
     return mean + (0.5 * log_var).exp() * torch.randn_like(mean)
+
+
+def gumbel_scores(logits: Tensor) -> Tensor:
+    """log softmax(logits) + Gumbel noise: its largest entry is a draw of the softmax."""
+    noise = torch.empty_like(logits).exponential_().clamp_min(TINY).log()
+    return logits.log_softmax(-1) - noise
+
+
+def concrete_draw(logits: Tensor, temperature: float) -> Tensor:
+    """A draw of the concrete distribution (Maddison et al. 2017), differentiable in the logits.
+
+    softmax((log p + Gumbel noise) / temperature): as the temperature goes to zero it is one-hot,
+    with the probabilities p = softmax(logits).
+    """
+    return (gumbel_scores(logits) / temperature).softmax(-1)
+
+
+def straight_through(soft: Tensor) -> Tensor:
+    """One-hot where `soft` is largest, exactly; backwards it is `soft` (Dong and Yang 2019)."""
+    one_hot = torch.zeros_like(soft).scatter(-1, soft.argmax(-1, keepdim=True), 1.0)
+    return one_hot + (soft - soft.detach())
+
+
+def dirichlet_concentration(beta: Tensor) -> Tensor:
+    """elu(beta) + 1 (Chen et al. 2021), written so that it stays positive in float32."""
+    return torch.where(beta > 0, beta + 1, beta.clamp_max(0).exp())
+
+
+def dirichlet_kl(concentration: Tensor) -> Tensor:
+    """KL from Dirichlets along the last dimension to the uniform one, Dir(1, ..., 1), summed."""
+    ours, uniform = Dirichlet(concentration), Dirichlet(torch.ones_like(concentration))
+    kl: Tensor = kl_divergence(ours, uniform)
+    return kl.sum()
+
+
+def zero_one_loss(shares: Tensor) -> Tensor:
+    """-mean (p - 1/2)^2: least where every p is zero or one (Chu et al. 2020)."""
+    return -(shares - 0.5).square().mean()
 
 
 def entropy(probabilities: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Benches: rows x seeds of ordinary runs, a table of mean ± std from their results; or speed."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,14 @@ import torch
 
 from ardor.benches import grid, speed
 from ardor.benches.grid import Grid
-from ardor.benches.summary import MEASURES, Cell, seconds, summary
+from ardor.benches.nasbench201 import Truths
+from ardor.benches.plots import plots
+from ardor.benches.summary import MEASURES, Cell, Measure, Searches, seconds
+from ardor.benches.truth import Truth
 from ardor.errors import ArdorError
 from ardor.files import write, write_json
 from ardor.plan import difference
-from ardor.run import STAGES, Run, about
+from ardor.run import Run, about
 from ardor.runtime import Progress, unwatched
 from ardor.stages import do
 
@@ -28,31 +31,49 @@ def bench(
     name: str,
     folder: Path,
     *,
-    source: str | None = None,
-    seeds: int | None = None,
-    chance: int | None = None,
-    also: tuple[str, ...] = (),
     so_far: bool = False,
+    table: Path | None = None,
     command: str,
     say: Callable[[str], None],
     watch: Callable[[Progress], None] = unwatched,
+    **asked: Any,
 ) -> dict[str, Any]:
     """Runs what is not done yet, or nothing; the results, and a table of them.
 
-    `source` puts other images in place of the bench's own, `chance` is the number of random
-    architectures, `also` names further methods.
+    What can be `asked` are other images, rows, numbers of runs and times: see `grid.read`.
     """
     if name != "speed":
-        cells = grid.read(name, source=source, seeds=seeds, chance=chance, also=also)
-        work = Bench(cells, folder, command=command, say=say, watch=watch)
+        cells = grid.read(name, **asked)
+        measure = measure_of(cells, table)
+        work = Bench(cells, folder, measure=measure, command=command, say=say, watch=watch)
         return work.so_far() if so_far else work.finish()
-    given = [f"--data {source}"] if source is not None else []
-    given += [f"--random {chance}"] if chance is not None else []
-    given += [*(f"--also {method}" for method in also), *(["--so-far"] if so_far else [])]
-    if given:
-        raise ArdorError(f"{given[0]} is not for the bench 'speed'", "leave it out")
-    rounds = speed.ROUNDS if seeds is None else seeds
+    rounds = asked.pop("seeds", None)
+    check_unasked(name, **asked, so_far=so_far, table=table)
+    rounds = speed.ROUNDS if rounds is None else rounds
     return speed.speed(folder / name, rounds, command=command, say=say)
+
+
+def measure_of(cells: Grid, table: Path | None) -> Measure:
+    """What a grid measures of its runs."""
+    if cells.measure != Truths.name:
+        check_unasked(cells.name, table=table)
+        return Searches() if cells.measure == Searches.name else Measure()
+    if table is None:
+        raise ArdorError(
+            f"the bench '{cells.name}' looks true accuracies up, and has no table of them",
+            f"name the file that has it: ardor bench {cells.name} --table FILE",
+        )
+    return Truths(Truth.read(table))
+
+
+def check_unasked(name: str, **asked: Any) -> None:
+    """An ArdorError where a bench is asked for what it has not."""
+    options = {"source": "--data", "chance": "--random", "so_far": "--so-far"}
+    for option, value in asked.items():
+        if value not in (None, (), False):
+            said = ",".join(value) if isinstance(value, tuple) else str(value)
+            given = [options.get(option, f"--{option}"), *([said] if value is not True else [])]
+            raise ArdorError(f"{' '.join(given)} is not for the bench '{name}'", "leave it out")
 
 
 class Bench:
@@ -63,11 +84,12 @@ class Bench:
         grid: Grid,
         folder: Path,
         *,
+        measure: Measure,
         command: str,
         say: Callable[[str], None],
         watch: Callable[[Progress], None],
     ) -> None:
-        self.grid, self.folder = grid, folder / grid.place
+        self.grid, self.folder, self.measure = grid, folder / grid.place, measure
         self.command, self.say, self.watch = command, say, watch
 
     def finish(self) -> dict[str, Any]:
@@ -78,7 +100,13 @@ class Bench:
             cells.append(self.cell(row, seed))
             result = self.result(cells)
             write_json(self.folder / "results.json", result)
+            self.draw(result)
         return result
+
+    def draw(self, result: Mapping[str, Any]) -> None:
+        """The plots of a result, beside it."""
+        for name, svg in plots(result).items():
+            write(self.folder / f"{name}.svg", svg)
 
     def so_far(self) -> dict[str, Any]:
         """The result of the runs that are finished; nothing is run."""
@@ -143,8 +171,8 @@ class Bench:
 
     def created(self, row: str, seed: int) -> Run:
         """A new run."""
-        layers = self.grid.layers(row, seed)
-        return Run.create(self.place(row, seed), *layers, command=self.command, stages=STAGES)
+        layers, stages = self.grid.layers(row, seed), self.measure.stages
+        return Run.create(self.place(row, seed), *layers, command=self.command, stages=stages)
 
     def result(self, cells: Sequence[Cell]) -> dict[str, Any]:
         """The table, and all that it was made from."""
@@ -154,11 +182,13 @@ class Bench:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "threads": torch.get_num_threads(),
             "bench": self.grid.name,
+            "measure": self.measure.name,
             "seeds": dict(self.grid.counts),
             "left": sum(self.grid.counts.values()) - len(cells),
-            "table": [summary(row, own) for row, own in rows.items() if own],
+            "table": [self.measure.row(row, own) for row, own in rows.items() if own],
             "printed": dict(self.grid.printed),
-            "runs": [cell.to_json() for cell in cells],
+            **self.measure.beside(),
+            "runs": [self.measure.of(cell) for cell in cells],
         }
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from ardor.errors import ArdorError
 from ardor.files import write
 from ardor.model import Model
+from ardor.ops import Noise
 
 OPSET = 20
 TOLERANCE = 1e-4
@@ -31,6 +32,11 @@ TIMED, WARMUP = 60, 10  # rounds, and those of them that do not count
 
 def export(model: Model, path: Path, images: Tensor) -> float:
     """Writes the ONNX file; the largest difference of logits that onnxruntime found."""
+    if any(isinstance(module, Noise) for module in model.modules()):
+        raise ArdorError(
+            "the network draws noise, which no ONNX file can repeat",
+            "go on without: ardor evaluate RUN, then ardor report RUN",
+        )
     content = to_onnx(model)
     difference = largest_difference(model, content, images)
     if not difference < TOLERANCE:

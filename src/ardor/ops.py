@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from ardor.blocks import Chain, FactorizedReduce, PointwiseBlock, PoolBlock, SeparableBlock
 
@@ -23,6 +24,13 @@ class Style:
     conv: type[nn.Conv2d] = nn.Conv2d
     relu_last: bool = False  # VINNAS: op-BN-ReLU; otherwise DARTS: ReLU-op-BN
     searching: bool = True
+    bare_pools: bool = False  # pools are never normalised (NAS-Bench-201)
+    partial: int = 1  # while searching, one in so many channels goes through operations (PC-DARTS)
+
+    @property
+    def share(self) -> int:
+        """One in so many channels goes through operations: all in the final network."""
+        return self.partial if self.searching else 1
 
     def norm(self, channels: int) -> nn.BatchNorm2d:
         """Batch statistics and no scale while searching, a full BatchNorm in the final network."""
@@ -78,6 +86,14 @@ def seven_by_one(channels: int, stride: int, style: Style) -> nn.Module:
     )
 
 
+def whole(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+    """A full convolution, the "nor_conv" of NAS-Bench-201."""
+    if size == stride == 1 and not style.relu_last:
+        return squeeze(channels, channels, style)
+    conv = style.conv(channels, channels, size, stride=stride, padding=size // 2, bias=False)
+    return style.block(channels, conv)
+
+
 def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
     """A 3x3 pool; the average leaves the padding out."""
     pooling = (
@@ -85,7 +101,7 @@ def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
         if kind == "max"
         else nn.AvgPool2d(3, stride, padding=1, count_include_pad=False)
     )
-    if style.searching or style.relu_last:
+    if (style.searching or style.relu_last) and not style.bare_pools:
         return Chain(PoolBlock(pooling, style.norm(channels), relu_last=style.relu_last))
     return pooling
 
@@ -109,6 +125,22 @@ def squeeze(inputs: int, outputs: int, style: Style) -> Chain:
     return Chain(PointwiseBlock(style.conv(inputs, outputs, 1, bias=False), style.norm(outputs)))
 
 
+class Noise(nn.Module):
+    """Standard normal noise in place of the input, drawn anew whether training or not."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.randn_like(x[:, :, :: self.stride, :: self.stride])
+
+
+def noise(channels: int, stride: int, style: Style) -> Noise:
+    """What must never be chosen: it learns nothing and tells nothing of the input."""
+    return Noise(stride)
+
+
 Builder = Callable[[int, int, Style], nn.Module]
 
 OPS: dict[str, Builder] = {
@@ -121,7 +153,23 @@ OPS: dict[str, Builder] = {
     "max_pool_3x3": partial(pool, kind="max"),
     "avg_pool_3x3": partial(pool, kind="avg"),
     "skip_connect": skip,
+    "nor_conv_1x1": partial(whole, size=1),
+    "nor_conv_3x3": partial(whole, size=3),
+    "noise": noise,
 }
+
+TEN = (
+    "sep_conv_3x3",
+    "sep_conv_5x5",
+    "sep_conv_7x7",
+    "dil_conv_3x3",
+    "dil_conv_5x5",
+    "conv_7x1_1x7",
+    "max_pool_3x3",
+    "avg_pool_3x3",
+    "skip_connect",
+    ZERO,
+)
 
 SEVEN = (
     "max_pool_3x3",
@@ -135,7 +183,11 @@ SEVEN = (
 
 # Named sets in the order of their papers; zero has no builder: it is what is left out.
 SETS: dict[str, tuple[str, ...]] = {
-    "vinnas": (*OPS, ZERO),
+    "vinnas": TEN,
     "darts": (ZERO, *SEVEN),
     "seven": SEVEN,
+    # Zela et al. 2020, "Understanding and Robustifying DARTS"; of their S1 see spaces/_edges.py.
+    "s2": ("skip_connect", "sep_conv_3x3"),
+    "s3": (ZERO, "skip_connect", "sep_conv_3x3"),
+    "s4": ("noise", "sep_conv_3x3"),
 }

@@ -55,8 +55,11 @@ class _InParts(torch.autograd.Function):
         with torch.enable_grad():
             for share, part in _shared(pieces, dict(zip(names, leaves, strict=True))):
                 terms = [share * term for term in terms_of(*part)]
-                loss = torch.stack([term for term in terms if term.requires_grad]).sum()
-                found = torch.autograd.grad(loss, wanted, allow_unused=True)
+                learning = [term for term in terms if term.requires_grad]
+                found: Sequence[Tensor | None] = [None] * len(wanted)
+                if learning:  # hard gates may have drawn no operation at all
+                    loss = torch.stack(learning).sum()
+                    found = torch.autograd.grad(loss, wanted, allow_unused=True)
                 for leaf, slope in zip(wanted, found, strict=True):
                     if slope is not None:
                         slopes[leaf] = slopes[leaf] + slope if leaf in slopes else slope

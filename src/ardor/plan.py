@@ -30,12 +30,16 @@ def layered(layers: tuple[Mapping[str, Any], ...]) -> Config:
 
 
 def asked_of_space(config: Config) -> dict[str, Any]:
-    """What the given settings of the method ask of the space; an ArdorError where it is denied."""
+    """What the settings of the method ask of the space.
+
+    Given ones must be heard: an ArdorError where that is denied. Defaults give way to the space.
+    """
     method, space = methods.find(config.method["name"]), spaces.find(config.space["name"])
     settings = complete("method", method, unnamed(config.method))
+    known = complete("space", space, {})
     asked = dict(method.space_settings({name: settings[name] for name in unnamed(config.method)}))
     for name, value in asked.items():
-        if name not in complete("space", space, {}):
+        if name not in known:
             raise ArdorError(
                 f"space '{config.space['name']}' has no setting '{name}', as the method's ask for",
                 "use another space, or leave the settings of the method at their defaults",
@@ -46,7 +50,9 @@ def asked_of_space(config: Config) -> dict[str, Any]:
                 f"space.{name} = {given!r} must be {value!r} with these settings of the method",
                 f"leave out space.{name}: it follows from the method",
             )
-    return asked
+    wished = method.space_settings(settings)
+    open_ = known.keys() - config.space.keys()
+    return {**{name: value for name, value in wished.items() if name in open_}, **asked}
 
 
 def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | None:

@@ -183,9 +183,10 @@ class Run:
         found = Architecture.from_json(read_json(self.folder / "architecture.json"))
         space = self.space()
         space.check(found)
-        if found != space.architecture(dict(found.kept)):
+        # Settings that an older file does not have are the defaults.
+        if found.space != self.config.space["name"] or spaces.of(found) != space:
             raise spaces.foreign("its space or settings are not those in config.json")
-        return found
+        return space.architecture(dict(found.kept))
 
     def space(self) -> spaces.Space:
         """The space that is searched."""

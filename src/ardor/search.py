@@ -105,6 +105,7 @@ class SearchLoop:
         self.halves = self.train, self.held_out = halves
         self.normalise = Normalise.of(self.train).to(runtime.device)
         self.net = runtime.place(space.build(conv=method.conv))
+        self.net.hard_gates_(method.hard)
         self.method = method.to(runtime.device)
         self.kept = copy.deepcopy(self.method)  # of another epoch than the last
         self.weights = list(self.net.parameters())
@@ -177,8 +178,9 @@ class SearchLoop:
             self.net.train()
         if self.learning_gates and self.method.bilevel:
             self.gate_step(train, held_out)
-        loss = self.loss(train)
         joint = self.learning_gates and not self.method.bilevel
+        with held([] if joint else self.gates):  # what a draw has shut need not be computed
+            loss = self.loss(train)
         set_gradients_(self.weights + (self.gates if joint else []), loss.total)
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor import kernels
@@ -19,15 +20,37 @@ class Terms:
 
     parts: Sequence[tuple[Tensor, Chain | None]]
     gates: Tensor | None = None  # all open
+    beside: "Terms | None" = None  # what passes the operations by, where channels are partial
 
     def under(self, gate: Tensor) -> "Terms":
-        """The same under another gate, (batch | 1, terms | 1), in addition to their own."""
-        gates = gate.expand(-1, len(self.parts)) if self.gates is None else self.gates * gate
-        return Terms(self.parts, gates)
+        """The same under another gate, (batch | 1, 1), in addition to their own."""
+        beside = None if self.beside is None else self.beside.under(gate)
+        return Terms(self.parts, self._times(gate), beside)
+
+    def each_under(self, gates: Tensor) -> "Terms":
+        """The same with another gate for each term, (batch, terms); what passes by has none."""
+        return Terms(self.parts, self._times(gates), self.beside)
+
+    def _times(self, gates: Tensor) -> Tensor:
+        return gates.expand(-1, len(self.parts)) if self.gates is None else self.gates * gates
 
 
 def state(edges: Sequence[Terms]) -> Tensor | None:
-    """All terms added up; None where there are none."""
+    """All terms added up; None where there are none.
+
+    What passes by is added up apart; both are joined, and shuffled, so that the next operations
+    read other channels (Xu et al. 2020, PC-DARTS, section 3.1).
+    """
+    total = _total(edges)
+    passed = _total([edge.beside for edge in edges if edge.beside is not None])
+    if total is None or passed is None:
+        return total
+    joined = torch.cat([total, passed], 1)
+    return F.channel_shuffle(joined, joined.shape[1] // total.shape[1])
+
+
+def _total(edges: Sequence[Terms]) -> Tensor | None:
+    """The terms added up, but for what passes by."""
     edges = [edge for edge in edges if edge.parts]
     parts = [_made(x, chain) for edge in edges for x, chain in edge.parts]
     if not parts:
@@ -103,21 +126,47 @@ class DropPath(nn.Module):
 
 
 class Mixed(nn.Module):
-    """The candidates of one choice, to be added up under their gates."""
+    """The candidates of one choice, to be added up under their gates.
 
-    def __init__(self, options: tuple[str, ...], candidates: dict[str, nn.Module]) -> None:
+    With `partial` channels, one in so many goes through them: the first; the others pass by.
+    """
+
+    def __init__(
+        self,
+        options: tuple[str, ...],
+        candidates: dict[str, nn.Module],
+        *,
+        partial: int = 1,
+        stride: int = 1,
+    ) -> None:
         super().__init__()
+        self.partial, self.stride = partial, stride
         self.candidates = nn.ModuleDict(candidates)
         self.gate_of = {name: options.index(name) for name in candidates}
         self.drop_path = DropPath()
+        self.hard = False  # whether gates of zero are shut even while they learn
 
     def forward(self, x: Tensor, gates: Tensor | None = None) -> Terms:
         """The candidates that are not shut; `gates` is (batch | 1, options)."""
-        closed = shut(gates)
+        closed = shut(gates, hard=self.hard)
         names = [name for name in self.candidates if self.gate_of[name] not in closed]
+        if not names:
+            return Terms([])
+        x, beside = self._split(x)
         parts = [self._part(x, self.candidates[name]) for name in names]
-        terms = Terms(parts, None if gates is None else gates[:, [self.gate_of[n] for n in names]])
-        return self._dropped(terms, names) if self.drop_path.dropping and names else terms
+        open_ = None if gates is None else gates[:, [self.gate_of[n] for n in names]]
+        terms = Terms(parts, open_, beside)
+        return self._dropped(terms, names) if self.drop_path.dropping else terms
+
+    def _split(self, x: Tensor) -> tuple[Tensor, Terms | None]:
+        """The channels that operations see, and what passes by: at a stride, its maxima."""
+        if self.partial == 1:
+            return x, None
+        seen = x.shape[1] // self.partial
+        x, rest = torch.split(x, [seen, x.shape[1] - seen], 1)
+        # An odd side gives the size of any other strided operation.
+        rest = rest if self.stride == 1 else F.max_pool2d(rest, self.stride, ceil_mode=True)
+        return x, Terms([(rest, None)])
 
     def _part(self, x: Tensor, candidate: nn.Module) -> tuple[Tensor, Chain | None]:
         if isinstance(candidate, Chain):
@@ -132,11 +181,14 @@ class Mixed(nn.Module):
             open_ if isinstance(self.candidates[n], nn.Identity) else self.drop_path(x)
             for n in names
         ]
-        return terms.under(torch.cat(kept, 1))
+        return terms.each_under(torch.cat(kept, 1))
 
 
-def shut(gates: Tensor | None) -> set[int]:
-    """The columns of gates that are zero and do not learn: nothing need be computed under them."""
-    if gates is None or gates.requires_grad:
+def shut(gates: Tensor | None, *, hard: bool = False) -> set[int]:
+    """The columns of gates that are zero and do not learn: nothing need be computed under them.
+
+    Nor do those of `hard` gates, of which a step teaches only the open ones (GDAS).
+    """
+    if gates is None or (gates.requires_grad and not hard):
         return set()
     return set((gates == 0).all(0).nonzero().flatten().tolist())

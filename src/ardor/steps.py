@@ -82,17 +82,21 @@ def searching(
     """The objective of a search step under one draw of the gates."""
     gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
     fit = likelihood(net, batch, gates, smoothing=smoothing, parts=parts)
+    fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
     return objective(fit, method.penalty(gates, net, progress), of=batch.of)
 
 
-def to_device(gates: Gates, device: torch.device) -> Gates:
-    """The gates where the net is."""
+def to_device(gates: Mapping[str, Tensor], device: torch.device) -> Mapping[str, Tensor]:
+    """The gates, or other tensors by name, where the net is."""
     return {name: gate.to(device) for name, gate in gates.items()}
 
 
 def set_gradients_(parameters: Sequence[nn.Parameter], loss: Tensor) -> None:
     """Gradients of `loss` in these parameters alone; zero where it does not depend on one."""
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    # Hard gates may have drawn no operation at all: then there is nothing to learn from.
+    found: Sequence[Tensor | None] = [None] * len(parameters)
+    if loss.requires_grad:
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
     for parameter, gradient in zip(parameters, found, strict=True):
         parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
 

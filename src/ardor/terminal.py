@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ardor.predict import Prediction
     from ardor.runtime import Progress
 
+WIDEST = 5  # rows of a bench that stand side by side
 PLAIN_LINE_EVERY = 30.0  # seconds, where there is no terminal to redraw
 
 
@@ -172,8 +173,10 @@ def bench_table(result: Mapping[str, Any]) -> Table | Group:
     if result["bench"] == "speed":
         return Group(ratios_table(result), growth_table(result))
     columns, rows = reading.cells(result)
-    first, *measures = zip(columns, *rows, strict=True)  # a column for each row: there are fewer
-    return Group(table("", first, measures), *reading.notes(result))
+    lines = [columns, *rows]
+    if len(rows) <= WIDEST:
+        lines = [list(cells) for cells in zip(*lines, strict=True)]  # a column for each row
+    return Group(table("", lines[0], lines[1:]), *reading.notes(result))
 
 
 def estimate_table(found: Mapping[str, Any]) -> Group:

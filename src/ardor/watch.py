@@ -89,6 +89,7 @@ class Watch:
             **together(places).numbers(),
             "none_share": fmean([n for edges in none.values() for n in edges] or [0]),
             "curvature": curvature,
+            "kept": dict(architecture.kept),
             "cells": cells,
             "warnings": warnings,
         }

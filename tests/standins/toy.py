@@ -14,7 +14,7 @@ OPTIONS = ("noise", "signal", "nothing")
 
 @dataclass(frozen=True, kw_only=True)
 class Toy(Space):
-    """Two places that share the choice "look", and an edge choice that both look through."""
+    """Two places that share the choice "look", and the halves of the image both look through."""
 
     image: tuple[int, int, int] = (1, 8, 8)
     classes: int = 2
@@ -83,7 +83,8 @@ class ToyNet(Net):
                     seen = seen * gate[:, OPTIONS.index(option), None, None, None]
                 total = total + seen
         if gates is not None and "through" in gates:
-            total = total * gates["through"][0].sum(-1)[:, None, None, None]
+            halves = gates["through"][0].repeat_interleave(total.shape[3] // 2, -1)
+            total = total * halves[:, None, None]
         return (self.classify(self.norm(total).mean((2, 3)) + total.mean((2, 3))),)
 
     def weight_norms(self, choice: Choice) -> Tensor:

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -28,6 +28,7 @@ class Grid:
     counts: Mapping[str, int]  # row -> runs, with the seeds 0, 1, ...
     searched_by: Mapping[str, str]  # row -> the row whose searches it selects from
     printed: Mapping[str, Any]
+    measure: str = "networks"  # what is measured of its runs
 
     def cells(self) -> Iterator[tuple[str, int]]:
         """Row and seed, seed after seed: whatever stops a bench, it leaves rows to compare."""
@@ -61,28 +62,50 @@ def read(
     source: str | None = None,
     seeds: int | None = None,
     chance: int | None = None,
-    also: tuple[str, ...] = (),
+    methods: Sequence[str] = (),
+    time: str | None = None,
 ) -> Grid:
-    """The grid of that name, on other images, with other numbers of runs and further methods."""
+    """The grid of that name, on other images, with other rows, numbers of runs and search time.
+
+    `methods` are rows of the grid, or methods that it has no row for: set like the others.
+    """
     found = file_of(name)
     base = preset(found["preset"]) if "preset" in found else {}
     settings = found.get("settings", {})
     check_images(name, source, settings)
-    images = {} if source is None else {"data": {"source": source}}
-    changes = {**{method: {"method": {"name": method}} for method in also}, **found["methods"]}
-    counts = dict.fromkeys([*found["methods"], *also], found["seeds"] if seeds is None else seeds)
+    asked = [{} if source is None else {"data": {"source": source}}, *timed(time)]
+    changes = {row: change_of(row, found["methods"]) for row in methods or found["methods"]}
+    counts = dict.fromkeys(changes, found["seeds"] if seeds is None else seeds)
     if CHANCE in counts:
         counts[CHANCE] = found.get(CHANCE, counts[CHANCE]) if chance is None else chance
     elif chance is not None:
         raise ArdorError(f"--random {chance} is not for the bench '{name}'", "leave it out")
+    searched_by = found.get("searched_by", {}).items()
     return Grid(
         name=name,
-        place=name if source is None else f"{name}-{Path(os.path.abspath(source)).name}",
-        rows={row: (fitting(base, changes[row]), settings, changes[row], images) for row in counts},
+        place="-".join([name, *named(source), *([time] if time else [])]),
+        rows={row: (fitting(base, of), settings, of, *asked) for row, of in changes.items()},
         counts={row: count for row, count in counts.items() if count},
-        searched_by=found.get("searched_by", {}),
+        searched_by={row: first for row, first in searched_by if {row, first} <= changes.keys()},
         printed=printed(name, found.get("printed", {})),
+        measure=found.get("measure", "networks"),
     )
+
+
+def change_of(row: str, known: Layer) -> Layer:
+    """What a row sets otherwise than the others."""
+    change: Layer = known.get(row, {"method": {"name": row}})
+    return change
+
+
+def timed(time: str | None) -> list[Layer]:
+    """The settings of a search that ends within a time."""
+    return [] if time is None else [{"search": {"time": time}}]
+
+
+def named(source: str | None) -> list[str]:
+    """What images are called, in the name of a folder."""
+    return [] if source is None else [Path(os.path.abspath(source)).name]
 
 
 def file_of(name: str) -> dict[str, Any]:

@@ -8,19 +8,28 @@ Row = Mapping[str, Any]
 
 
 def cells(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Columns, and a row for each of the bench's; then what a paper prints."""
-    rows = [measured(row, result["runs"]) for row in result["table"]]
+    """Columns, and a row for each of the bench's; then what a paper prints, or a table tells."""
+    rows = [measured(row, result) for row in result["table"]]
     rows += [printed(row) for row in result.get("printed", {}).get("table", [])]
+    rows += [queried(row) for row in result.get("queries", [])]
+    rows += [optimum(result["optimum"])] if "optimum" in result else []
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return columns, [[row.get(column, "") for column in columns] for row in rows]
 
 
-def measured(row: Row, runs: Sequence[Row]) -> dict[str, str]:
-    """One method: mean ± std over its seeds, and the best of them."""
+def measured(row: Row, result: Mapping[str, Any]) -> dict[str, str]:
+    """One method: mean ± std over its seeds."""
+    shown = {"method": str(row["method"]), "seeds": ", ".join([str(row["seeds"]), *alike(row)])}
+    measure = result.get("measure", "networks")
+    if measure == "networks":
+        return {**shown, **network(row, result["runs"])}
+    return {**shown, **(true_worth(row) if measure == "truth" else {}), **search(row)}
+
+
+def network(row: Row, runs: Sequence[Row]) -> dict[str, str]:
+    """Of trained networks: mean ± std over seeds, and the best of them."""
     own = [run["metrics"]["stages"] for run in runs if run["method"] == row["method"]]
     shown = {
-        "method": str(row["method"]),
-        "seeds": ", ".join([str(row["seeds"]), *alike(row)]),
         "test accuracy": spread(row, "test_accuracy", "{:.2%}"),
         "parameters not zero": spread(row, "nonzero_params", "{:,.0f}"),
         "parameters": "-" if row["params"] is None else f"{row['params']:,.0f}",
@@ -33,6 +42,49 @@ def measured(row: Row, runs: Sequence[Row]) -> dict[str, str]:
         "training": f"{row['train_seconds']:.0f} ± {row['train_seconds_std']:.0f} s",
         "operations kept": f"{row['ops_used']:.1f} kinds, {row['op_entropy']:.2f} nats",
         "collapse watch": ", ".join(watched(row)),
+    }
+
+
+def search(row: Row) -> dict[str, str]:
+    """Of searches alone: what they kept, and how long they took."""
+    curvature = row["largest_curvature"]
+    return {
+        "kept": ", ".join(watched(row)),
+        "largest curvature": "-" if curvature is None else f"{curvature:.2g}",
+        "search": f"{row['search_seconds']:.0f} ± {row['search_seconds_std']:.0f} s",
+    }
+
+
+def true_worth(row: Row) -> dict[str, str]:
+    """Of the cells that were found: what the table of NAS-Bench-201 says of them."""
+    return {**accuracies(row), "ranks": ", ".join(f"{rank:,}" for rank in row["ranks"])}
+
+
+def accuracies(row: Row) -> dict[str, str]:
+    """True accuracies over seeds."""
+    return {
+        "true test accuracy, %": f"{row['test_accuracy']:.2f} ± {row['test_accuracy_std']:.2f}",
+        "best": f"{row['test_accuracy_best']:.2f}",
+        "worst": f"{row['test_accuracy_worst']:.2f}",
+    }
+
+
+def queried(row: Row) -> dict[str, str]:
+    """What choosing by the table's validation accuracies reaches."""
+    asked = f"{row['queries']:,} {'query' if row['queries'] == 1 else 'queries'}"
+    return {
+        "method": f"{row['method']}, {asked}",
+        "seeds": str(row["seeds"]),
+        **accuracies(row),
+    }
+
+
+def optimum(best: Row) -> dict[str, str]:
+    """The best cell of all."""
+    return {
+        "method": "optimum",
+        "true test accuracy, %": f"{best['test_accuracy']:.2f}",
+        "ranks": f"{best['rank']}",
     }
 
 
@@ -85,6 +137,12 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         )
     if found := result.get("printed"):
         said.append(f"As printed: {found['where']}. {found['note']}".strip())
+    if seconds := result.get("seconds_a_query"):
+        said.append(
+            f"Accuracies are the table's, of {result['cells']:,} cells. A query is the full "
+            f"training of one cell: {seconds:,.0f} s on the table's GPU, so that the time of one "
+            "search pays for less than one."
+        )
     if left := result.get("left"):
         said.append(f"Runs of this bench that are not finished: {left}.")
     return said

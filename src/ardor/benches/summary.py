@@ -1,13 +1,14 @@
-"""The runs of one row of a bench as one row of numbers."""
+"""What a bench measures of its runs, and the runs of one row as one row of numbers."""
 
+import json
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ardor.collapse import SORTS, Kept, kept_by, together
-from ardor.run import Run
+from ardor.run import STAGES, Run
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
 MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
@@ -32,23 +33,67 @@ class Cell:
         }
 
 
-def summary(row: str, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Mean and standard deviation over the seeds; and the run that is best on the test images."""
-    runs = [cell.run for cell in cells]
-    metrics = [run.metrics for run in runs]
-    best = max(metrics, key=lambda found: found["test_accuracy"])
-    found: dict[str, Any] = {"method": row, "seeds": len(cells)}
-    found["same_as"] = dict(Counter(cell.same_as for cell in cells if cell.same_as))
-    for measure in MEASURES:
-        found |= over_seeds(measure, given(measure, metrics))
-        found[f"{measure}_best"] = best.get(measure)
-    for part, stages in PARTS.items():
-        found |= over_seeds(f"{part}_seconds", [seconds(run, *stages) for run in runs])
-    found["seconds"] = statistics.fmean(map(seconds, runs))
+class Measure:
+    """What is measured of finished runs: here, of the networks that they end with."""
+
+    name: ClassVar[str] = "networks"
+    stages: ClassVar[tuple[str, ...]] = STAGES  # that a run must go through
+
+    def of(self, cell: Cell) -> dict[str, Any]:
+        """What a result keeps of a run."""
+        return cell.to_json()
+
+    def row(self, name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+        """Mean and standard deviation over the seeds; and the run best on the test images."""
+        runs = [cell.run for cell in cells]
+        metrics = [run.metrics for run in runs]
+        best = max(metrics, key=lambda found: found["test_accuracy"])
+        found: dict[str, Any] = {"method": name, "seeds": len(cells)}
+        found["same_as"] = dict(Counter(cell.same_as for cell in cells if cell.same_as))
+        for measure in MEASURES:
+            found |= over_seeds(measure, given(measure, metrics))
+            found[f"{measure}_best"] = best.get(measure)
+        found |= over_seeds("train_seconds", [seconds(run, *PARTS["train"]) for run in runs])
+        found["seconds"] = statistics.fmean(map(seconds, runs))
+        return {**found, **searches(runs)}
+
+    def beside(self) -> dict[str, Any]:
+        """What a result has beside the rows."""
+        return {}
+
+
+class Searches(Measure):
+    """What is measured of searches alone: what they keep, epoch by epoch."""
+
+    name: ClassVar[str] = "searches"
+    stages: ClassVar[tuple[str, ...]] = ("search",)
+
+    def of(self, cell: Cell) -> dict[str, Any]:
+        """What the collapse watch saw, epoch by epoch."""
+        seen = [
+            {
+                "epoch": epoch,
+                "skip_share": watch["skip_share"],
+                "noise_share": share_of("noise", watch),
+                "curvature": watch["curvature"],
+            }
+            for epoch, watch in watched(cell.run)
+        ]
+        return {**cell.to_json(), "seen": seen}
+
+    def row(self, name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+        """Mean and standard deviation over the seeds."""
+        return {"method": name, "seeds": len(cells), **searches([cell.run for cell in cells])}
+
+
+def searches(runs: Sequence[Run]) -> dict[str, Any]:
+    """How long searches took, what they kept, and what the collapse watch saw."""
+    found = over_seeds("search_seconds", [seconds(run, *PARTS["search"]) for run in runs])
     kept = [operations(run) for run in runs]
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])
     for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
         found |= over_seeds(name, [each.numbers()[name] for each in kept])
+    metrics = [run.metrics for run in runs]
     found |= over_seeds("largest_curvature", given("largest_curvature", metrics))
     found["collapsed"] = len(given("collapsed_since", metrics))
     return found
@@ -77,3 +122,20 @@ def operations(run: Run) -> Kept:
     """The operations that a search kept, over all edges."""
     choices = [choice for choice in run.space().choices if choice.kind == "op"]
     return together(kept_by(choices, run.architecture))
+
+
+def share_of(operation: str, watch: Mapping[str, Any]) -> float:
+    """The share of an operation among all that are kept."""
+    kept: Counter[str] = Counter()
+    for cell in watch["cells"].values():
+        kept.update(cell["kept"])
+    return kept[operation] / max(1, kept.total())
+
+
+def watched(run: Run) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Epoch by epoch, what the collapse watch wrote into the log."""
+    log = run.folder / "log.jsonl"
+    for line in log.read_text().splitlines() if log.exists() else []:  # chance has no epochs
+        entry = json.loads(line)
+        if entry["stage"] == "search" and "watch" in entry:
+            yield entry["epoch"], entry["watch"]

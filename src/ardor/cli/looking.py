@@ -79,11 +79,15 @@ def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 @click.option(
     "--random", "chance", type=click.IntRange(0), help="Random architectures. [as the bench says]"
 )
-@click.option("--also", multiple=True, metavar="METHOD", help="A further method, set alike.")
+@click.option("--methods", metavar="A,B,...", help="These rows or methods. [those of the bench]")
+@click.option("--time", metavar="TIME", help="The time of a search, for example 6m.")
+@click.option("--table", type=FOLDER, help="The table of NAS-Bench-201, a CSV file.")
 @click.option("--so-far", is_flag=True, help="Run nothing: the table of what is finished.")
 @click.option("--folder", type=FOLDER, default=Path("runs/bench"), show_default=True)
 @answering
-def bench(name: str, folder: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
+def bench(
+    name: str, folder: Path, methods: str | None, as_json: bool, quiet: bool, **asked: Any
+) -> None:
     """A table of results; a bench can be stopped, and goes on where it was.
 
     'digits' is a table of methods and seeds, mean ± std. One named after a preset of a paper is the
@@ -91,14 +95,23 @@ def bench(name: str, folder: Path, as_json: bool, quiet: bool, **asked: Any) -> 
     what each of two rules selects, and as many random architectures as --random says. 'speed' times
     steps and rankings against a plain DARTS supernet, in as many rounds as there are seeds, with
     their memory and how both grow; leave the machine alone meanwhile. 'shrink' is VINNAS with
-    candidates leaving the supernet and without, on --data. 'ardor list benches' shows them all.
+    candidates leaving the supernet and without, on --data. 'nasbench201' looks up in --table what
+    the cells that searches find are truly worth. 'collapse' watches searches fill with skip
+    connections, or not. 'ardor list benches' shows them all.
     """
     from ardor.bench import bench as measure
     from ardor.terminal import bench_table
 
     screen = screen_of(as_json, quiet)
+    rows = tuple(filter(None, (methods or "").split(",")))
     with continued_by(command()):
         result = measure(
-            name, folder, **asked, command=command(), say=screen.say, watch=screen.progress
+            name,
+            folder,
+            **asked,
+            methods=rows,
+            command=command(),
+            say=screen.say,
+            watch=screen.progress,
         )
     screen.result(result, bench_table(result))

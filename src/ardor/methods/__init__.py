@@ -30,6 +30,8 @@ class Method(nn.Module, ABC):
     """
 
     bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others
+    # Gates of zero have no gradient: what is under them is not computed, even while gates learn.
+    hard: ClassVar[bool] = False
     conv: ClassVar[type[nn.Conv2d]] = nn.Conv2d  # the layer it wants under the operations
     search: ClassVar[Mapping[str, Any]] = {}  # what it sets otherwise in the search settings
 
@@ -74,6 +76,10 @@ class Method(nn.Module, ABC):
 
     def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
         """Named terms of the objective beside the likelihood, in nats for the whole data set."""
+        return {}
+
+    def per_image(self, progress: float) -> Mapping[str, Tensor]:
+        """Further named terms, in nats for each image: as heavy however many images there are."""
         return {}
 
     def refit(self, curvature: Curvature) -> None:

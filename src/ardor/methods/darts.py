@@ -7,11 +7,12 @@ A point cannot be sure. By a rule of thumb, which is not the paper's, an operati
 its gate is below a tenth of an even share: without it the supernet computes nearly the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ardor.architecture import Architecture
 from ardor.bayes import Gates
@@ -25,24 +26,30 @@ NEGLIGIBLE = 0.1  # of an even share
 class Darts(Method):
     """Softmax of logits, the same for every image."""
 
-    bilevel: ClassVar = True
+    bilevel: ClassVar[bool] = True
+    kinds: ClassVar[tuple[str, ...]] = ("op",)  # of the choices that have logits
     search: ClassVar[Mapping[str, Any]] = {"optimiser": "sgd", "rate": 0.025, "rate_end": 0.001}
 
     def __init__(self, space: Space, *, order: Literal[1, 2] = 1, spread: Rate = 0.001) -> None:
         super().__init__(space)
         self.unrolled = order == 2
         self.logits = nn.ParameterDict(
-            {c.name: spread * torch.randn(1, 1, len(c.options)) for c in self.choices("op")}
+            {c.name: spread * torch.randn(1, 1, len(c.options)) for c in self.choices(*self.kinds)}
         )
 
     def sample(self, batch: int, progress: float) -> Gates:
+        return self.gates(partial(torch.softmax, dim=-1))
+
+    def gates(self, of: Callable[[Tensor], Tensor], gone: float = 0.0) -> Gates:
+        """What a function makes of the logits of each choice; `gone` for options that have left."""
         return {
-            choice.name: self.whole(choice, self.rest(choice, self.logits[choice.name]).softmax(-1))
-            for choice in self.choices("op")
+            choice.name: self.whole(choice, of(self.rest(choice, self.logits[choice.name])), gone)
+            for choice in self.choices(*self.kinds)
         }
 
+    @torch.no_grad()
     def probabilities(self) -> Gates:
-        return {name: gate.detach() for name, gate in self.sample(1, 1.0).items()}
+        return Darts.sample(self, 1, 1.0)
 
     def draw(self, count: int) -> list[Architecture]:
         return [self.space.strongest(self.probabilities())]

@@ -1,7 +1,6 @@
-"""Random search with shared weights (Li and Talwalkar 2019): nothing is learned of the gates.
+"""Chance: one architecture drawn uniformly, and nothing searched.
 
-Each step trains one architecture drawn uniformly; at the end many are drawn and ranked on held-out
-images with the weights they share. With `search.epochs=0` and one candidate it is plain chance.
+What any search must beat (Li and Talwalkar 2019); `rsps` draws alike, and ranks what it draws.
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from ardor.methods import Method
 class Random(Method):
     """Uniform over architectures."""
 
-    search: ClassVar[Mapping[str, Any]] = {"candidates": 50, "held_out": 0.2}
+    search: ClassVar[Mapping[str, Any]] = {"epochs": 0, "candidates": 1, "held_out": 0.2}
 
     def sample(self, batch: int, progress: float) -> Gates:
         return self.space.masks(self.draw(1)[0])

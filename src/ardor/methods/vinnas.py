@@ -157,7 +157,7 @@ class Vinnas(Method):
         for choice in self.choices("op"):
             mean, log_var = (p.detach().cpu().expand(count, 1, -1) for p in self.posterior(choice))
             strengths = gaussian_draw(mean, log_var)
-            draws[choice.name] = self.whole(choice, strengths, gone=-torch.inf)
+            draws[choice.name] = never_zero(choice, self.whole(choice, strengths, gone=-torch.inf))
         return self.space.strongest_of_each(draws)
 
     @staticmethod
@@ -180,7 +180,7 @@ class Vinnas(Method):
         for choice in self.choices("op"):
             mean, log_var = self.posterior(choice)
             score = snr(mean, log_var) if self.select == "snr" else mean
-            scores[choice.name] = self.whole(choice, score, gone=-torch.inf)
+            scores[choice.name] = never_zero(choice, self.whole(choice, score, gone=-torch.inf))
         return [self.space.strongest(scores)]
 
     def given_up(self) -> Gates:
@@ -215,6 +215,12 @@ def by_kind(choices: Iterable[Choice]) -> dict[str, list[Choice]]:
 def snr(mean: Tensor, log_var: Tensor) -> Tensor:
     """The signal-to-noise ratio of VINNAS: signed, and over the variance, not its root."""
     return mean / log_var.exp()
+
+
+def never_zero(choice: Choice, scores: Tensor) -> Tensor:
+    """Scores under which no space keeps the zero operation."""
+    is_zero = torch.tensor([option == ZERO for option in choice.options], device=scores.device)
+    return scores.masked_fill(is_zero, -torch.inf)
 
 
 def clip_zero(strengths: Tensor, options: tuple[str, ...]) -> Tensor:

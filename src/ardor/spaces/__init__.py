@@ -17,7 +17,7 @@ from ardor.blocks import Chain
 from ardor.errors import ArdorError
 from ardor.layers import Variational
 from ardor.settings import complete
-from ardor.states import DropPath
+from ardor.states import DropPath, Mixed
 
 
 class Net(nn.Module, ABC):
@@ -65,6 +65,12 @@ class Net(nn.Module, ABC):
     def idle(self) -> list[tuple[nn.ModuleDict, str]]:
         """Candidates that bring only zeros and can leave: where each is, and its name."""
         return []
+
+    def hard_gates_(self, hard: bool) -> None:
+        """Sets whether candidates under a gate of zero are left out even while gates learn."""
+        for module in self.modules():
+            if isinstance(module, Mixed):
+                module.hard = hard
 
     def drop_path_(self, rate: float) -> None:
         """Sets the rate at which paths are dropped while training."""

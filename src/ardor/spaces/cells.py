@@ -7,22 +7,24 @@ edge 0>2 is the choice "normal/0>2", the inputs of state 2 are "normal/>2".
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, TypeVar
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Kept
+from ardor.architecture import Architecture, Choice, Kept, kind_of
 from ardor.bayes import Gates
 from ardor.errors import ArdorError, unknown
 from ardor.ops import OPS, SETS, ZERO, Style
 from ardor.settings import Count
 from ardor.spaces import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
+from ardor.spaces._edges import BY_EDGE, STATES
+from ardor.spaces._graph import check_partial
 
 KINDS = {"N": "normal", "R": "reduce"}
 LARGEST = 100  # cells of a layout, and states of a cell: more is a slip of the hand
@@ -40,8 +42,10 @@ class Cells(Space):
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
     stem: Count = 3  # the stem's channels, as a multiple of the cells'
+    partial: Count = 1  # one in so many channels goes through operations while searching; 1 is all
 
     def __post_init__(self) -> None:
+        check_partial(self.partial, self.channels)
         counts = [int(count or 1) for count, _ in LAYOUT.findall(self.layout)]
         if sum(counts) > LARGEST:
             raise ArdorError(
@@ -62,7 +66,13 @@ class Cells(Space):
         if len(set(self.operations)) < 2:
             raise ArdorError(
                 f"space.ops '{self.ops}' must be at least two operations",
-                f"separate them by commas, or name a set: {', '.join(SETS)}",
+                f"separate them by commas, or name a set: {', '.join([*SETS, *BY_EDGE])}",
+            )
+        if self.ops in BY_EDGE and self.states != STATES:
+            raise ArdorError(
+                f"space.states {self.states} must be {STATES} with space.ops '{self.ops}', "
+                "which names the candidates of each edge",
+                f"use --set space.states={STATES}, or another set: {', '.join(SETS)}",
             )
 
     @cached_property
@@ -72,15 +82,24 @@ class Cells(Space):
 
     @cached_property
     def operations(self) -> tuple[str, ...]:
-        """The candidates of every edge, in gate order."""
+        """What is a candidate of any edge: of every edge, in gate order, unless a set differs."""
         if self.ops in SETS:
             return SETS[self.ops]
+        if self.ops in BY_EDGE:
+            return tuple(dict.fromkeys(op for ops in BY_EDGE[self.ops].values() for op in ops))
         listed = tuple(name.strip() for name in self.ops.split(","))
         for name in listed:
             if name not in {*OPS, ZERO}:
-                known = [*OPS, ZERO] if "," in self.ops else [*SETS, *OPS]
+                known = [*OPS, ZERO] if "," in self.ops else [*SETS, *BY_EDGE, *OPS]
                 raise unknown("operation", name, known)
         return listed
+
+    def operations_of(self, edge: str) -> tuple[str, ...]:
+        """The candidates of an edge, such as "normal/0>2", in gate order."""
+        if self.ops not in BY_EDGE:
+            return self.operations
+        place, _, link = edge.partition("/")
+        return BY_EDGE[self.ops][f"{kind_of(place)}/{link}"]
 
     @cached_property
     def places(self) -> tuple[str, ...]:
@@ -101,10 +120,8 @@ class Cells(Space):
             for node in self.nodes():
                 sources = tuple(map(str, range(node)))
                 found.append(Choice(f"{place}/>{node}", "edge", sources, copies))
-                found += [
-                    Choice(f"{place}/{source}>{node}", "op", self.operations, copies)
-                    for source in sources
-                ]
+                edges = [f"{place}/{source}>{node}" for source in sources]
+                found += [Choice(edge, "op", self.operations_of(edge), copies) for edge in edges]
         return tuple(found)
 
     def build(
@@ -115,7 +132,8 @@ class Cells(Space):
         as_searched: bool = False,
     ) -> "CellNet":
         searching = architecture is None or as_searched
-        style = Style(conv, relu_last=self.ops == "vinnas", searching=searching)
+        relu_last = self.ops == "vinnas"
+        style = Style(conv, relu_last=relu_last, searching=searching, partial=self.partial)
         if architecture is not None:
             self.check(architecture)
             self._check_inputs(architecture)
@@ -155,20 +173,33 @@ class Cells(Space):
 
     def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Kept]:
         """What is kept of a state, and in how many of the draws, (draws, 1, options) each."""
-        able = [at for at, op in enumerate(self.operations) if op != ZERO]
-        open_ = torch.ones(1, 1, len(self.operations))  # what is not scored is left open
-        ops = [draws.get(f"{place}/{source}>{node}", open_)[:, 0, able] for source in range(node)]
+        links = [f"{place}/{source}>{node}" for source in range(node)]
+        strength, best = self._best(draws, links)
         edges = draws.get(f"{place}/>{node}", torch.ones(1, 1, node))[:, 0]
-        each = [op.expand(max(map(len, ops)), -1) for op in ops]
-        strength, best = torch.stack(each, 1).max(-1)  # (draws, sources)
         ranked = (edges * strength).argsort(descending=True, stable=True)
-        chosen = best.expand_as(ranked).scatter(1, ranked[:, self.inputs :], len(able))
-        kept = [*((self.operations[at],) for at in able), ()]  # the last is what is left out
+        chosen = best.expand_as(ranked).scatter(1, ranked[:, self.inputs :], -1)
         found: Counter[Kept] = Counter()
         for row, count in Counter(map(tuple, chosen.tolist())).items():
-            by_source = {str(source): kept[at] for source, at in enumerate(row)}
+            by_source = {
+                str(source): (self.operations_of(link)[at],) if at >= 0 else ()
+                for source, (link, at) in enumerate(zip(links, row, strict=True))
+            }
             found[tuple(self._kept(place, node, by_source).items())] = count
         return found
+
+    def _best(self, draws: Gates, links: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """The best score of each edge but that of zero, and where it stands, (draws, edges)."""
+        scores, places = [], []
+        for link in links:
+            options = self.operations_of(link)
+            able = torch.tensor([at for at, op in enumerate(options) if op != ZERO])
+            given = draws.get(link, torch.ones(1, 1, len(options)))  # what is not scored is open
+            score, at = given[:, 0, able].max(-1)
+            scores.append(score)
+            places.append(able[at])
+        count = max(map(len, scores))
+        strength, best = (torch.stack([t.expand(count) for t in e], 1) for e in (scores, places))
+        return strength, best
 
     def _states(self) -> Iterator[tuple[str, int]]:
         return ((place, node) for place in dict.fromkeys(self.places) for node in self.nodes())
@@ -184,8 +215,9 @@ class Cells(Space):
         edges = of(f"{place}/>{node}", node)
         table = {}
         for source, edge in enumerate(edges):
-            ops = of(f"{place}/{source}>{node}", len(self.operations))
-            named = dict(zip(self.operations, ops, strict=True))
+            link = f"{place}/{source}>{node}"
+            options = self.operations_of(link)
+            named = dict(zip(options, of(link, len(options)), strict=True))
             table[str(source)] = edge, {op: score for op, score in named.items() if op != ZERO}
         return table
 

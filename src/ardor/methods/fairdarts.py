@@ -1,0 +1,69 @@
+"""FairDARTS (Chu et al. 2020): operations do not compete; each has a gate of its own.
+
+Gates are sigmoid(alpha), which starts at 1/2; a skip connection can be open without closing the
+others. A zero-one loss takes gates away from the middle,
+
+    loss = CE - weight mean (sigmoid(alpha) - 1/2)^2,
+
+the mean over all gates, with weight 10: in nats for each image, as printed, so that it counts the
+same however many images there are.
+
+What is kept is, as in the authors' code, the best operation of each of the best edges (those that
+`strongest` keeps), if its gate is above `threshold`. A state that would be left without input keeps
+its best operation all the same, as any space asks. Zero, which the paper's space does not have,
+teaches its gate nothing. No rule says when an operation is out of the question: none is given up.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ardor.architecture import Architecture
+from ardor.bayes import Gates, zero_one_loss
+from ardor.methods.darts import Darts
+from ardor.settings import Amount, Share
+from ardor.spaces import Space
+
+
+class FairDarts(Darts):
+    """Sigmoids of logits, each by itself."""
+
+    search: ClassVar[Mapping[str, Any]] = {
+        **Darts.search,
+        "rate": 0.005,
+        "gate_rate": 0.003,
+        "gate_betas": (0.9, 0.999),
+        "warmup": 0.0,
+    }
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        zero_one: Amount = 10.0,  # weight of the zero-one loss, in nats for each image
+        threshold: Share = 0.85,  # what the gate of a kept operation is above
+    ) -> None:
+        super().__init__(space, spread=0.0)
+        self.zero_one, self.threshold = zero_one, threshold
+
+    def sample(self, batch: int, progress: float) -> Gates:
+        return self.gates(torch.sigmoid)
+
+    @torch.no_grad()
+    def probabilities(self) -> Gates:
+        return self.sample(1, 1.0)
+
+    def per_image(self, progress: float) -> Mapping[str, Tensor]:
+        gates = [gate.flatten() for gate in self.sample(1, progress).values()]
+        return {"zero_one": self.zero_one * zero_one_loss(torch.cat(gates))}
+
+    def draw(self, count: int) -> list[Architecture]:
+        shares = {name: share.cpu() for name, share in self.probabilities().items()}
+        best = self.space.masks(self.space.strongest(shares))
+        kept = {name: mask * shares.get(name, mask) for name, mask in best.items()}
+        return [self.space.subset(kept, self.threshold)]
+
+    def given_up(self) -> Gates:
+        return {}

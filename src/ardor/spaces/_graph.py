@@ -1,0 +1,155 @@
+"""Cells as graphs, and the nets made of them: nodes that add up what their edges bring."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ardor.architecture import Choice
+from ardor.bayes import Gates
+from ardor.errors import ArdorError
+from ardor.ops import OPS, ZERO, Noise, Style
+from ardor.spaces import Net
+from ardor.states import Mixed, Terms, shut, state
+
+
+class Graph(nn.Module):
+    """A cell: edges "0>2" with candidates, under the gates of "place/0>2" and "place/>2"."""
+
+    def __init__(
+        self, place: str, copy: int, nodes: range, inputs: Sequence[nn.Module] = ()
+    ) -> None:
+        super().__init__()
+        self.place, self.copy = place, copy
+        self.sources = {node: range(node) for node in nodes}
+        self.inputs = nn.ModuleList(inputs)  # what is done to the inputs, where anything is
+        self.edges = nn.ModuleDict()
+
+    def connect(
+        self,
+        edge: str,
+        options: tuple[str, ...],
+        kept: tuple[str, ...],
+        size: tuple[int, int],
+        style: Style,
+    ) -> None:
+        """Puts the kept operations on an edge of that many channels and stride."""
+        channels, stride = size
+        seen = channels // style.share
+        ops = {op: OPS[op](seen, stride, style) for op in kept if op != ZERO}
+        if ops:
+            self.edges[edge] = Mixed(options, ops, partial=style.share, stride=stride)
+
+    def node(self, node: int, states: Sequence[Tensor], gates: Gates | None) -> Tensor | None:
+        """What a node adds up, from the states before it; None where no edge reaches it."""
+        edge_gates = self._gate(gates, f">{node}")
+        closed = shut(edge_gates)
+        return state(
+            [
+                self._edge(source, node, states[source], gates, edge_gates)
+                for source in self.sources[node]
+                if source not in closed
+            ]
+        )
+
+    def _edge(
+        self, source: int, node: int, x: Tensor, gates: Gates | None, edge_gates: Tensor | None
+    ) -> Terms:
+        """What the edge brings; nothing where it is absent."""
+        name = f"{source}>{node}"
+        if name not in self.edges:
+            return Terms([])
+        terms: Terms = self.edges[name](x, self._gate(gates, name))
+        return terms if edge_gates is None else terms.under(edge_gates[:, source, None])
+
+    def part(self, edge: str, option: str) -> nn.Module | None:
+        """What an option stands for: a candidate on edge "0>2", or an edge into ">2"."""
+        edges = dict(self.edges.items())
+        if edge.startswith(">"):
+            return edges.get(option + edge)
+        mixed = edges.get(edge)
+        return dict(mixed.candidates.items()).get(option) if isinstance(mixed, Mixed) else None
+
+    def take_out(self, edge: str, option: str) -> None:
+        """Removes what an option stands for, where it stands for anything."""
+        mixed = dict(self.edges.items()).get(edge)
+        if isinstance(mixed, Mixed) and option in mixed.candidates:
+            del mixed.candidates[option]
+        elif option + edge in self.edges:
+            del self.edges[option + edge]
+
+    def idle(self) -> list[tuple[nn.ModuleDict, str]]:
+        """Candidates that bring only zeros; of a state that is all zeros, all but one."""
+        zero = {node for node, module in enumerate(self.inputs) if silent(module)}
+        found = []
+        for node, sources in self.sources.items():
+            there = [
+                (mixed.candidates, name, silent(candidate, source in zero))
+                for source in sources
+                if isinstance(mixed := dict(self.edges.items()).get(f"{source}>{node}"), Mixed)
+                for name, candidate in mixed.candidates.items()
+            ]
+            idle = [(candidates, name) for candidates, name, quiet in there if quiet]
+            if len(idle) == len(there):
+                zero.add(node)
+            found += idle[1:] if node in zero else idle
+        return found
+
+    def _gate(self, gates: Gates | None, name: str) -> Tensor | None:
+        """This copy's gates of a choice, (batch | 1, options); None where it is left open."""
+        name = f"{self.place}/{name}" if self.place else name
+        gate = None if gates is None else gates.get(name)
+        return None if gate is None else gate[self.copy if len(gate) > 1 else 0]
+
+
+class GraphNet(Net):
+    """A net of such cells; a choice belongs to the cells of its place."""
+
+    cells: nn.ModuleList
+
+    def weight_norms(self, choice: Choice) -> Tensor:
+        return torch.stack(
+            [
+                torch.stack([squared_norm(cell.part(edge, option)) for option in choice.options])
+                for cell, edge in self._of(choice)
+            ]
+        )
+
+    def take_out(self, choice: Choice, option: str) -> None:
+        for cell, edge in self._of(choice):
+            cell.take_out(edge, option)
+
+    def idle(self) -> list[tuple[nn.ModuleDict, str]]:
+        return [found for cell in self._graphs() for found in cell.idle()]
+
+    def _of(self, choice: Choice) -> list[tuple[Graph, str]]:
+        """The cells that a choice is made for, and its edge, or node, in them."""
+        place, _, edge = choice.name.rpartition("/")
+        return [(cell, edge) for cell in self._graphs() if cell.place == place]
+
+    def _graphs(self) -> list[Graph]:
+        return [cell for cell in self.cells if isinstance(cell, Graph)]
+
+
+def check_partial(partial: int, channels: int) -> None:
+    """An ArdorError unless channels can be parted so."""
+    if channels % partial:
+        raise ArdorError(
+            f"space.partial = {partial} must divide the channels, of which there are {channels}",
+            "use a divisor of space.channels; a final network is whole: network.partial=1 will do",
+        )
+
+
+def squared_norm(module: nn.Module | None) -> Tensor:
+    """Sum of squared convolution weights; 0 for what has none."""
+    modules = module.modules() if module is not None else []
+    squares = [m.weight.square().sum() for m in modules if isinstance(m, nn.Conv2d)]
+    return torch.stack(squares).sum() if squares else torch.zeros(())
+
+
+def silent(module: nn.Module, given_zero: bool = False) -> bool:
+    """Whether a candidate gives only zeros: by its last normalisation, or by what it is given."""
+    if isinstance(module, Noise):
+        return False
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
+    return given_zero if not norms else not (norms[-1].weight.any() or norms[-1].bias.any())

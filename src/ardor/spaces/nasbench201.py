@@ -1,0 +1,175 @@
+"""NAS-Bench-201 (Dong and Yang 2020): one cell of four nodes, six edges of five operations.
+
+The network is a stem, three stages of the same cell and a residual reduction between them. The
+operation on edge 0>1 is the choice "0>1"; zero is a real answer on any edge, kept as nothing. All
+15,625 cells of single operations are trained in the benchmark, under strings such as
+|nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_3x3~1|skip_connect~2|
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from ardor.architecture import Architecture, Choice, Kept
+from ardor.bayes import Gates
+from ardor.errors import ArdorError
+from ardor.ops import ZERO, Style
+from ardor.settings import Count
+from ardor.spaces import Space, foreign, mean_score
+from ardor.spaces._graph import check_partial
+from ardor.spaces._nasbench201net import EDGES, NODES, OPERATIONS, STAGES, Nasbench201Net
+
+LARGEST = 100  # cells of a stage: more is a slip of the hand
+SMALLEST = 2 ** (STAGES - 1)  # pixels of a side, halved between stages
+# From the input of a cell to its output.
+PATHS = (("0>3",), ("0>1", "1>3"), ("0>2", "2>3"), ("0>1", "1>2", "2>3"))
+SKIP, NOTHING = "skip_connect", "#"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nasbench201(Space):
+    """Stacked copies of one cell; the benchmark's networks are those of the defaults."""
+
+    channels: Count = 16  # of the first stage; a reduction doubles them
+    cells: Annotated[int, Field(ge=1, le=LARGEST)] = 5  # of each of the three stages
+    partial: Count = 1  # one in so many channels goes through operations while searching; 1 is all
+
+    def __post_init__(self) -> None:
+        check_partial(self.partial, self.channels)
+        smallest = min(self.image[1:])
+        if smallest < SMALLEST:
+            raise ArdorError(
+                f"space 'nasbench201' halves {smallest} pixels more often than they allow",
+                f"use images of at least {SMALLEST} pixels a side, or space.name=cells",
+            )
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        return tuple(Choice(edge, "op", OPERATIONS, STAGES * self.cells) for edge in EDGES)
+
+    def build(
+        self,
+        architecture: Architecture | None = None,
+        *,
+        conv: type[nn.Conv2d] = nn.Conv2d,
+        as_searched: bool = False,
+    ) -> Nasbench201Net:
+        searching = architecture is None or as_searched
+        if architecture is not None:
+            self.check(architecture)
+        style = Style(conv, searching=searching, bare_pools=True, partial=self.partial)
+        return Nasbench201Net(self, architecture, style)
+
+    def check(self, architecture: Architecture) -> None:
+        super().check(architecture)
+        for edge, kept in architecture.kept:
+            if ZERO in kept:
+                raise foreign(f"'{ZERO}' is kept on {edge}, where nothing must be")
+
+    def strongest(self, scores: Gates) -> Architecture:
+        """The best operation of each edge, zero among them: nothing is kept where it is zero."""
+        means = {n: torch.tensor([[mean_score(s)]], dtype=torch.double) for n, s in scores.items()}
+        counts = self.strongest_of_each(means)
+        return self.architecture({name: kept for ((name, kept),) in map(next, map(iter, counts))})
+
+    def strongest_of_each(self, draws: Gates) -> list[Counter[Kept]]:
+        """For each edge, how often what is kept on it: edges decide nothing else."""
+        found = []
+        for edge in EDGES:
+            best = self._scores(draws, edge)[:, 0].argmax(-1)
+            counts = best.bincount(minlength=len(OPERATIONS)).tolist()
+            kept: Counter[Kept] = Counter()
+            for operation, count in zip(OPERATIONS, counts, strict=True):
+                kept[((edge, keeping(operation)),)] += count
+            found.append(+kept)  # without those that never were
+        return found
+
+    def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
+        """All operations above the threshold but zero.
+
+        Where they leave no way from input to output, the likeliest path gets the likeliest
+        operation of each of its edges that has none.
+        """
+        kept, best = {}, {}
+        for edge in EDGES:
+            shares = dict(
+                zip(OPERATIONS, mean_score(self._scores(probabilities, edge)), strict=True)
+            )
+            del shares[ZERO]
+            kept[edge] = tuple(op for op, share in shares.items() if share > threshold)
+            best[edge] = max(shares.items(), key=lambda pair: pair[1])
+        if not any(all(kept[edge] for edge in path) for path in PATHS):
+            likeliest = max(PATHS, key=lambda path: math.prod(best[edge][1] for edge in path))
+            kept |= {edge: kept[edge] or (best[edge][0],) for edge in likeliest}
+        return self.architecture(kept)
+
+    def from_string(self, text: str) -> Architecture:
+        """The cell that the benchmark writes so; an ArdorError if it writes none so."""
+        return self.architecture({edge: keeping(op) for edge, op in operations_of(text).items()})
+
+    def _scores(self, scores: Gates, edge: str) -> Tensor:
+        """Those of an edge; one for each operation but zero where it is left open."""
+        return scores.get(edge, torch.tensor([[[float(op != ZERO) for op in OPERATIONS]]]))
+
+
+def keeping(operation: str) -> tuple[str, ...]:
+    """What is kept of an edge with one operation: zero is what is left out."""
+    return () if operation == ZERO else (operation,)
+
+
+def cell_string(kept: Mapping[str, Sequence[str]]) -> str:
+    """The benchmark's own string of what is kept on each edge; an ArdorError where it has none."""
+    if set(kept) != set(EDGES) or any(len(ops) > 1 for ops in kept.values()):
+        raise ArdorError(
+            "the architecture is no cell of NAS-Bench-201: it must have one operation on each edge",
+            "search in the space nasbench201, by a method that keeps the best of each edge",
+        )
+    return written({edge: next(iter(kept[edge]), ZERO) for edge in EDGES})
+
+
+def written(operations: Mapping[str, str]) -> str:
+    """Operations by edge as the benchmark writes them, a group for each node."""
+    groups = [
+        "".join(f"|{operations[f'{source}>{node}']}~{source}" for source in range(node)) + "|"
+        for node in range(1, NODES)
+    ]
+    return "+".join(groups)
+
+
+def operations_of(text: str) -> dict[str, str]:
+    """The operation of each edge, from the benchmark's string."""
+    names = [part.partition("~")[0] for part in text.replace("+", "").split("|") if part]
+    found = dict(zip(EDGES, names, strict=False))
+    if not set(names) <= set(OPERATIONS) or len(names) != len(EDGES) or written(found) != text:
+        raise ArdorError(
+            f"'{text}' is no cell of NAS-Bench-201",
+            f"it must be written as {written(dict.fromkeys(EDGES, SKIP))}, "
+            f"with the operations {', '.join(OPERATIONS)}",
+        )
+    return found
+
+
+def unique(text: str) -> str:
+    """A string that is equal for isomorphic cells, as the benchmark's authors write it.
+
+    What node 3 computes: skip is what it reads, zero is "#", and so is what reads a "#".
+    """
+    operations, nodes = operations_of(text), ["0"]
+    for node in range(1, NODES):
+        terms = [brought(operations[f"{s}>{node}"], nodes[s]) for s in range(node)]
+        nodes.append("+".join(sorted(terms)))
+    return nodes[-1]
+
+
+def brought(operation: str, source: str) -> str:
+    """What an edge makes of what its source computes."""
+    if source == NOTHING or operation == ZERO:
+        return NOTHING
+    return source if operation == SKIP else f"({source})@{operation}"
