@@ -33,13 +33,13 @@ def network(row: Row, runs: Sequence[Row]) -> dict[str, str]:
         "test accuracy": spread(row, "test_accuracy", "{:.2%}"),
         "parameters not zero": spread(row, "nonzero_params", "{:,.0f}"),
         "parameters": "-" if row["params"] is None else f"{row['params']:,.0f}",
-        "search": took(own, "search"),
+        "search": took(row, own),
     }
     if "op_entropy" not in row:  # an older result
         return {**shown, "search to report": f"{row['seconds']:.0f} s"}
     return {
         **shown,
-        "training": f"{row['train_seconds']:.0f} ± {row['train_seconds_std']:.0f} s",
+        "training": both(row, "train_seconds", "{:.0f}") + " s",
         "operations kept": f"{row['ops_used']:.1f} kinds, {row['op_entropy']:.2f} nats",
         "collapse watch": ", ".join(watched(row)),
     }
@@ -51,7 +51,7 @@ def search(row: Row) -> dict[str, str]:
     return {
         "kept": ", ".join(watched(row)),
         "largest curvature": "-" if curvature is None else f"{curvature:.2g}",
-        "search": f"{row['search_seconds']:.0f} ± {row['search_seconds_std']:.0f} s",
+        "search": both(row, "search_seconds", "{:.0f}") + " s",
     }
 
 
@@ -63,7 +63,7 @@ def true_worth(row: Row) -> dict[str, str]:
 def accuracies(row: Row) -> dict[str, str]:
     """True accuracies over seeds."""
     return {
-        "true test accuracy, %": f"{row['test_accuracy']:.2f} ± {row['test_accuracy_std']:.2f}",
+        "true test accuracy, %": both(row, "test_accuracy", "{:.2f}"),
         "best": f"{row['test_accuracy_best']:.2f}",
         "worst": f"{row['test_accuracy_worst']:.2f}",
     }
@@ -105,17 +105,24 @@ def spread(row: Row, name: str, form: str) -> str:
     """Mean ± standard deviation (best); a dash where nothing is known."""
     if row[name] is None:
         return "-"
-    said = f"{form.format(row[name])} ± {form.format(row[name + '_std'])}"
-    best = row.get(f"{name}_best")
-    return said if best is None else f"{said} ({form.format(best)})"
+    best = row.get(f"{name}_best") if row["seeds"] > 1 else None
+    return both(row, name, form) + ("" if best is None else f" ({form.format(best)})")
 
 
-def took(stages: Sequence[Row], name: str) -> str:
-    """Mean ± standard deviation of the seconds of a stage; a dash where nothing is known."""
-    seconds = [each[name]["seconds"] for each in stages if name in each]
+def both(row: Row, name: str, form: str) -> str:
+    """Mean ± standard deviation; of a single run, what it measured."""
+    mean = form.format(row[name])
+    return mean if row["seeds"] == 1 else f"{mean} ± {form.format(row[name + '_std'])}"
+
+
+def took(row: Row, stages: Sequence[Row]) -> str:
+    """Mean ± standard deviation of the seconds of the searches; a dash where none was."""
+    seconds = [each["search"]["seconds"] for each in stages if "search" in each]
     if not seconds:
         return "-"
-    return f"{fmean(seconds):.0f} ± {stdev(seconds) if len(seconds) > 1 else 0.0:.0f} s"
+    spread = stdev(seconds) if len(seconds) > 1 else 0.0
+    found = {"seeds": row["seeds"], "seconds": fmean(seconds), "seconds_std": spread}
+    return both(found, "seconds", "{:.0f}") + " s"
 
 
 def printed(row: Row) -> dict[str, str]:
