@@ -27,6 +27,7 @@ from ardor.plan import layered
 from ardor.runtime import Runtime
 from ardor.search import SearchLoop
 from ardor.spaces.cells import Cells
+from ardor.spaces.nasbench201 import Nasbench201
 from ardor.states import Mixed
 
 OPS = ("none", "sep_conv_3x3", "skip_connect", "avg_pool_3x3")
@@ -259,6 +260,22 @@ def test_a_state_without_any_gate_above_the_threshold_keeps_its_best() -> None:
     (found,) = fair({"normal/1>2": [0.1, 0.5, 0.2]}).draw(1)
     assert found.options["normal/>2"] == ("1",)
     assert found.options["normal/1>2"] == ("skip_connect",)
+
+
+def test_fair_darts_never_takes_zero_for_an_answer() -> None:
+    """Not even in a space that keeps nothing where zero is best."""
+    space = Nasbench201(image=(3, 8, 8), channels=4, cells=1)
+    method = FairDarts(space)
+    for choice in space.choices:
+        shares = torch.full((len(choice.options),), 0.1)
+        shares[choice.options.index(ZERO)] = 0.99
+        shares[choice.options.index("nor_conv_3x3")] = 0.9 if choice.name != "1>2" else 0.8
+        method.logits[choice.name].data.copy_(shares.logit())
+    (found,) = method.draw(1)
+    assert {edge for edge, kept in found.kept if kept == ("nor_conv_3x3",)} == {
+        *("0>1", "0>2", "0>3", "1>3", "2>3")
+    }
+    assert found.options["1>2"] == ()
 
 
 def test_dirichlet_draws_are_shares_around_their_mean() -> None:

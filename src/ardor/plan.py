@@ -50,9 +50,9 @@ def asked_of_space(config: Config) -> dict[str, Any]:
                 f"space.{name} = {given!r} must be {value!r} with these settings of the method",
                 f"leave out space.{name}: it follows from the method",
             )
-    wished = method.space_settings(settings)
-    open_ = known.keys() - config.space.keys()
-    return {**{name: value for name, value in wished.items() if name in open_}, **asked}
+    open_ = {name: value for name, value in known.items() if name not in config.space}
+    wished = method.space_settings(settings).items()
+    return {**{n: value for n, value in wished if n in open_ and value != open_[n]}, **asked}
 
 
 def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ardor import discover
 from ardor.architecture import Architecture, Choice, Kept
 from ardor.bayes import Gates
+from ardor.ops import ZERO
 from ardor.settings import complete
 from ardor.spaces import Net, Space
 
@@ -111,6 +112,12 @@ class Method(nn.Module, ABC):
     def choices(self, *kinds: str) -> list[Choice]:
         """The choices of these kinds in its space."""
         return [choice for choice in self.space.choices if choice.kind in kinds]
+
+
+def never_zero(choice: Choice, scores: Tensor) -> Tensor:
+    """Scores under which no space keeps the zero operation."""
+    is_zero = torch.tensor([option == ZERO for option in choice.options], device=scores.device)
+    return scores.masked_fill(is_zero, -torch.inf)
 
 
 def find(name: str) -> type[Method]:

@@ -10,8 +10,9 @@ same however many images there are.
 
 What is kept is, as in the authors' code, the best operation of each of the best edges (those that
 `strongest` keeps), if its gate is above `threshold`. A state that would be left without input keeps
-its best operation all the same, as any space asks. Zero, which the paper's space does not have,
-teaches its gate nothing. No rule says when an operation is out of the question: none is given up.
+its best operation all the same, as any space asks. Zero, which the paper's space does not have, is
+never kept: nothing teaches its gate. No rule says when an operation is out of the question, and
+none is given up.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from ardor.architecture import Architecture
 from ardor.bayes import Gates, zero_one_loss
+from ardor.methods import never_zero
 from ardor.methods.darts import Darts
 from ardor.settings import Amount, Share
 from ardor.spaces import Space
@@ -61,7 +63,8 @@ class FairDarts(Darts):
 
     def draw(self, count: int) -> list[Architecture]:
         shares = {name: share.cpu() for name, share in self.probabilities().items()}
-        best = self.space.masks(self.space.strongest(shares))
+        scores = {c.name: never_zero(c, shares[c.name]) for c in self.choices("op")}
+        best = self.space.masks(self.space.strongest(scores))
         kept = {name: mask * shares.get(name, mask) for name, mask in best.items()}
         return [self.space.subset(kept, self.threshold)]
 

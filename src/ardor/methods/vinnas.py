@@ -46,7 +46,7 @@ from ardor.bayes import (
     log_uniform_kl,
 )
 from ardor.layers import LOG_VAR_START, PRUNE_AT, VariationalConv2d
-from ardor.methods import Method
+from ardor.methods import Method, never_zero
 from ardor.ops import ZERO
 from ardor.schedules import ramp
 from ardor.settings import Amount, Rate, Share
@@ -215,12 +215,6 @@ def by_kind(choices: Iterable[Choice]) -> dict[str, list[Choice]]:
 def snr(mean: Tensor, log_var: Tensor) -> Tensor:
     """The signal-to-noise ratio of VINNAS: signed, and over the variance, not its root."""
     return mean / log_var.exp()
-
-
-def never_zero(choice: Choice, scores: Tensor) -> Tensor:
-    """Scores under which no space keeps the zero operation."""
-    is_zero = torch.tensor([option == ZERO for option in choice.options], device=scores.device)
-    return scores.masked_fill(is_zero, -torch.inf)
 
 
 def clip_zero(strengths: Tensor, options: tuple[str, ...]) -> Tensor:
