@@ -125,7 +125,10 @@ def speed(result: dict[str, Any]) -> str:
 
 def grid(result: dict[str, Any]) -> str:
     """The section on methods and seeds."""
-    words = ["Mean ± standard deviation over seeds.", *reading.notes(result)]
+    spread = (
+        [] if result.get("measure") == "gradients" else ["Mean ± standard deviation over seeds."]
+    )
+    words = [*spread, *reading.notes(result)]
     return " ".join(words) + "\n\n" + table(result)
 
 

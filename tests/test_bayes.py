@@ -1,6 +1,7 @@
 """Every formula against its twin: a table, an integral, draws, or brute force."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -11,15 +12,19 @@ from ardor.bayes import (
     concrete_draw,
     dirichlet_concentration,
     dirichlet_kl,
+    dropout_divergence,
+    dropout_noise,
     entropy,
     gauss_newton_diagonal,
     gaussian_draw,
     gaussian_kl,
     gumbel_scores,
+    keep_probability,
     log_noise_ratio,
     log_uniform_divergence,
     log_uniform_kl,
     straight_through,
+    switch_draw,
     zero_one_loss,
 )
 
@@ -157,6 +162,89 @@ def test_straight_through_is_one_hot_forwards_and_soft_backwards() -> None:
     weights = torch.randn(2, 3)
     (slope,) = torch.autograd.grad((weights * hard).sum(), soft)
     assert torch.equal(slope, weights)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1.0, 5.0])
+def test_dropout_noise_has_its_moments(delta: float) -> None:
+    """E xi = 1 / (1 + delta), E xi^2 = 1; xi is zero with probability delta / (1 + delta)."""
+    log_delta = torch.full((400_000,), math.log(delta))
+    xi = dropout_noise(switch_draw(log_delta, "gaussian", 1.0), log_delta)
+    assert xi.mean().item() == pytest.approx(1 / (1 + delta), abs=0.01)
+    assert xi.square().mean().item() == pytest.approx(1.0, abs=0.02)
+    assert xi.eq(0).float().mean().item() == pytest.approx(delta / (1 + delta), abs=0.005)
+    assert xi[xi != 0].var().item() == pytest.approx(delta, rel=0.03)
+
+
+def gaussian_of(mean: float, var: float) -> torch.distributions.Normal:
+    return torch.distributions.Normal(torch.tensor(mean).double(), math.sqrt(var))
+
+
+@pytest.mark.parametrize("weight", [0.01, -0.7, 30.0])
+def test_dropout_divergence_is_the_least_over_the_priors_width_for_any_weight(
+    weight: float,
+) -> None:
+    """Torch's own KL between Gaussians, at 1 / eta of all sizes; Proposition 1."""
+    delta, lam = 0.8, 0.3
+    posterior = gaussian_of(weight, weight**2 * delta)
+    widths = weight**2 * torch.logspace(-2, 2, 4001, dtype=torch.double)
+    priors = torch.distributions.Normal(torch.tensor(lam * weight).double(), widths.sqrt())
+    least = torch.distributions.kl_divergence(posterior, priors).min().item()
+    found = dropout_divergence(torch.tensor(math.log(delta)), (1 - lam) ** 2).item()
+    assert found == pytest.approx(0.238893, abs=1e-6)
+    assert found == pytest.approx(least, abs=1e-6)
+
+
+def mixtures(delta: float, left: float, weight: float) -> tuple[float, Any, Any]:
+    """P(psi = 1), and what posterior and prior are where it is 1."""
+    prior = gaussian_of((1 - math.sqrt(left)) * weight, weight**2 * (left + delta))
+    return 1 / (1 + delta), gaussian_of(weight, weight**2 * delta), prior
+
+
+@pytest.mark.parametrize(("delta", "left"), [(0.1, 1.0), (0.8, 0.49), (4.0, 0.1)])
+def test_the_expected_dropout_divergence_is_the_kl_of_the_mixtures(
+    delta: float, left: float
+) -> None:
+    """Both are a spike at zero and a Gaussian: P times the density, by quadrature and in draws."""
+    keep, posterior, prior = mixtures(delta, left, 1.7)
+    log_delta = torch.tensor(math.log(delta), dtype=torch.double)
+    expected = (keep_probability(log_delta) * dropout_divergence(log_delta, left)).item()
+    tau = 1.7 + 1.7 * math.sqrt(delta) * torch.linspace(-12, 12, 200_001, dtype=torch.double)
+    density, other = keep * posterior.log_prob(tau).exp(), keep * prior.log_prob(tau).exp()
+    spike = (1 - keep) * math.log((1 - keep) / (1 - keep))
+    exact = spike + torch.trapezoid(density * (density.log() - other.log()), tau).item()
+    assert expected == pytest.approx(exact, abs=1e-6)
+    on = torch.rand(200_000) < keep
+    draws = posterior.sample((200_000,))
+    ratio = on * (posterior.log_prob(draws) - prior.log_prob(draws))
+    assert ratio.mean().item() == pytest.approx(expected, abs=0.02)
+
+
+def test_dropout_divergence_always_pushes_rates_up_and_ends_with_the_annealing() -> None:
+    log_delta = torch.linspace(-8, 8, 33, dtype=torch.double, requires_grad=True)
+    for left in (1.0, 0.3):
+        (slope,) = torch.autograd.grad(dropout_divergence(log_delta, left).sum(), log_delta)
+        assert torch.allclose(slope, -0.5 * left / (log_delta.exp() + left))
+    assert dropout_divergence(log_delta, 0.0).eq(0).all()
+    ard = 0.5 * torch.log(1 + 1 / log_delta.exp())
+    assert torch.allclose(dropout_divergence(log_delta, 1.0), ard)
+
+
+def test_switches_have_the_gradients_they_are_named_after() -> None:
+    log_delta = torch.tensor([-2.0, 0.0, 1.0], requires_grad=True)
+    assert not switch_draw(log_delta, "gaussian", 1.0).requires_grad
+    drawn = switch_draw(log_delta, "straight-through", 1.0)
+    assert set(drawn.tolist()) <= {0.0, 1.0}
+    (slope,) = torch.autograd.grad(drawn.sum(), log_delta)
+    keep = keep_probability(log_delta)
+    assert torch.allclose(slope, -keep * (1 - keep))
+
+
+def test_a_concrete_switch_is_torchs_own() -> None:
+    at = torch.tensor([-2.0, 0.0, 1.0], dtype=torch.double)
+    found = switch_draw(at.expand(200_000, 3), "concrete", 0.5)
+    theirs = torch.distributions.RelaxedBernoulli(torch.tensor(0.5).double(), logits=-at)
+    assert torch.allclose(found.mean(0), theirs.sample((200_000,)).mean(0), atol=5e-3)
+    assert torch.allclose((found > 0.5).double().mean(0), keep_probability(at), atol=5e-3)
 
 
 def test_a_concentration_is_elu_plus_one_and_always_positive() -> None:

@@ -15,6 +15,7 @@ import torch
 from ardor.data import Dataset, Normalise, describe, load, names
 from ardor.data.check import check
 from ardor.data.pickles import ADMITTED
+from ardor.data.readers.cifar import CIFAR100
 from ardor.errors import ArdorError
 
 DATA = Path(os.environ.get("ARDOR_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -283,6 +284,71 @@ def test_binary_and_python_batches_with_faults_are_named(tmp_path: Path) -> None
     ]:
         file.write_bytes(bad)
         refused(tmp_path, match)
+
+
+def write_cifar100(folder: Path, layout: str, names: tuple[str, ...] = ()) -> Any:
+    """Tiny official files: `y` holds coarse labels, then fine ones."""
+    x, y = pixels(40, 3, 32, 32), np.stack([labels(40, 20), labels(40, 20) + 80], 1)
+    for name, part in (("train", slice(40)), ("test", slice(20))):
+        coarse, fine = y[part].T.tolist()
+        if layout == ".bin":
+            records = np.concatenate([y[part], x[part].reshape(len(x[part]), -1)], 1)
+            (folder / f"{name}.bin").write_bytes(records.tobytes())
+        else:
+            content = {b"data": x[part].reshape(-1, 3072), b"filenames": [b"a.png"]}
+            content |= {b"coarse_labels": coarse, b"fine_labels": fine}
+            (folder / name).write_bytes(pickle.dumps(content, protocol=2))
+    if names and layout == ".bin":
+        (folder / "fine_label_names.txt").write_text("\n".join(names) + "\n")
+        (folder / "coarse_label_names.txt").write_text("people\ntrees\n")
+    elif names:
+        meta = {b"coarse_label_names": [b"trees"], b"fine_label_names": [n.encode() for n in names]}
+        (folder / "meta").write_bytes(pickle.dumps(meta, protocol=2))
+    return x, y
+
+
+@pytest.mark.parametrize("layout", [".bin", ""])
+def test_cifar100_is_read_with_its_fine_labels_in_both_layouts(tmp_path: Path, layout: str) -> None:
+    x, y = write_cifar100(tmp_path, layout)
+    data = load(str(tmp_path))
+    assert np.array_equal(data.train.pixels.numpy(), x)
+    assert np.array_equal(data.train.labels.numpy() + 80, y[:, 1])  # the classes that occur
+    assert np.array_equal(data.test.pixels.numpy(), x[:20])
+    assert (data.classes[0], data.classes[10], data.classes[-1]) == ("squirrel", "train", "worm")
+    assert data.notes == ()
+    assert len(set(CIFAR100.classes)) == 100
+    assert list(CIFAR100.classes) == sorted(CIFAR100.classes)
+
+
+@pytest.mark.parametrize("layout", [".bin", ""])
+def test_cifar100_class_names_come_from_the_set(tmp_path: Path, layout: str) -> None:
+    names = tuple(f"kind_{number}" for number in range(100))
+    write_cifar100(tmp_path, layout, names)
+    assert load(str(tmp_path)).classes == names[80:]
+
+
+def test_cifar100_files_with_faults_are_named(tmp_path: Path) -> None:
+    write_cifar100(tmp_path, ".bin", ("a", "b"))
+    refused(tmp_path, "label 80 in .*train.bin; must be 0..1")
+    (tmp_path / "test.bin").unlink()
+    refused(tmp_path, "has no test.bin")
+    write_cifar100(tmp_path, ".bin")
+    (tmp_path / "train.bin").write_bytes((tmp_path / "train.bin").read_bytes()[:-1])
+    refused(tmp_path, "train.bin is cut short: expected a multiple of 3074 bytes")
+    for old in tmp_path.iterdir():
+        old.unlink()
+    write_cifar100(tmp_path, "")
+    write_pickle(tmp_path, "train", pixels(4, 3, 32, 32), labels(4))  # CIFAR-10's has `labels`
+    refused(tmp_path, "train has no list of integers as its labels")
+    (tmp_path / "meta").write_bytes(pickle.dumps({"fine_label_names": 3}))
+    refused(tmp_path, "meta has no list 'fine_label_names'")
+    (tmp_path / "meta").write_bytes(b"no pickle")
+    refused(tmp_path, "refused to read the pickle .*meta")
+
+
+def test_a_file_called_train_is_not_yet_cifar100(tmp_path: Path) -> None:
+    (tmp_path / "train.bin").write_bytes(b"weights")
+    refused(tmp_path, "no images found in")
 
 
 class Poison:

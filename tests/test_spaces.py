@@ -11,8 +11,9 @@ from ardor import spaces
 from ardor.architecture import Architecture
 from ardor.errors import ArdorError
 from ardor.layers import Variational, VariationalConv2d
-from ardor.measure import parameters
+from ardor.measure import multiply_adds, parameters
 from ardor.ops import SETS, ZERO
+from ardor.spaces._cellnet import AuxiliaryHead
 from ardor.spaces.cells import Cells
 
 # Liu et al. 2019: (operation, source) of two edges into each state
@@ -70,6 +71,59 @@ def test_published_cells_have_their_parameters(
         assert sum(p.numel() for p in net.auxiliary.parameters()) == 476_426
         assert [h.shape for h in net.heads(torch.randn(2, 3, 32, 32))] == [(2, 10), (2, 10)]
         assert len(net.eval().heads(torch.randn(2, 3, 32, 32))) == 1
+
+
+@pytest.mark.parametrize(("cells", "count"), [(DARTS_V1, 4_510_432), (DARTS_V2, 4_718_752)])
+def test_published_cells_have_their_parameters_on_imagenet(
+    cells: dict[str, str], count: int
+) -> None:
+    space = Cells(
+        image=(3, 224, 224),
+        classes=1000,
+        layout="4N R 4N R 4N",
+        states=4,
+        channels=48,
+        stem=1,
+        halvings=3,
+        ops="darts",
+        auxiliary=True,
+    )
+    net = space.build(published(space, cells))
+    assert parameters(net) == count
+    features = 768 * 128 + 2 * 128 + 128 * 768 * 4  # of four states of 192 channels
+    assert sum(p.numel() for p in net.auxiliary.parameters()) == features + 768 * 1000 + 1000
+    assert multiply_adds(net, space.image) < 600e6  # what is called mobile
+
+
+def test_a_stem_that_halves_gives_the_first_cell_two_sizes() -> None:
+    image = torch.randn(2, 3, 28, 20)
+    for halvings, sizes, widths in (
+        (0, [(28, 20)], [12]),
+        (1, [(28, 20), (14, 10)], [12, 12]),
+        (2, [(14, 10), (7, 5)], [12, 12]),
+        (3, [(7, 5), (4, 3)], [6, 12, 12]),
+    ):
+        space = Cells(image=(3, 28, 20), layout="N", channels=4, stem=3, halvings=halvings)
+        net = space.build()
+        stems = [stem for stem in (net.stem, net.second_stem) if stem is not None]
+        convs = [m for stem in stems for m in stem.modules() if isinstance(m, nn.Conv2d)]
+        assert [conv.out_channels for conv in convs] == widths
+        found, x = [], image
+        for stem in stems:
+            x = stem(x)
+            found.append(tuple(x.shape[2:]))
+        assert found == sizes
+        assert net(image).shape == (2, 10)
+
+
+def test_the_auxiliary_head_of_imagenet_pools_seven_pixels_to_two() -> None:
+    head = AuxiliaryHead(4, 3, halved=True)
+    seen: list[torch.Tensor] = []
+    head.features[0].register_forward_hook(lambda module, given, made: seen.append(given[0]))
+    x = torch.randn(2, 4, 7, 7).abs()
+    assert head(x).shape == (2, 3)
+    corners = [x[:, :, i : i + 5, j : j + 5].mean((2, 3)) for i in (0, 2) for j in (0, 2)]
+    assert torch.allclose(seen[0].flatten(2), torch.stack(corners, 2), atol=1e-6)
 
 
 def test_the_darts_supernet_has_its_parameters() -> None:
@@ -250,6 +304,8 @@ def test_any_image(image: tuple[int, int, int]) -> None:
         ({"layout": "NXR"}, "NXR"),
         ({"layout": ""}, "layout"),
         ({"layout": "5R", "image": (1, 8, 8)}, "8 pixels"),
+        ({"layout": "R", "halvings": 3, "image": (1, 8, 8)}, "halvings = 3 halves 8 pixels"),
+        ({"halvings": -1}, "halvings"),
         ({"ops": "sep_conv_3x4"}, "sep_conv_3x4"),
         ({"ops": "skip_connect"}, "two operations"),
         ({"chanels": 3}, "chanels"),

@@ -10,7 +10,9 @@ import torch
 from conftest import stopping_at
 from torch import nn
 
+from ardor import methods
 from ardor.architecture import Architecture
+from ardor.compact import compact
 from ardor.config import TrainConfig
 from ardor.data import Images, Normalise
 from ardor.errors import ArdorError, Interrupted
@@ -20,7 +22,9 @@ from ardor.measure import multiply_adds, nonzero_parameters, scores
 from ardor.model import Model
 from ardor.prune import prune
 from ardor.runtime import Runtime, load
+from ardor.schedules import linear
 from ardor.spaces.cells import Cells
+from ardor.steps import rate_at
 from ardor.train import train
 
 SPACE = Cells(image=(1, 8, 8), classes=2, layout="NR", states=2, channels=4, auxiliary=True)
@@ -201,6 +205,49 @@ def test_scores_of_known_probabilities() -> None:
     assert found["nll"] == pytest.approx(
         -(4 * torch.tensor(0.8).log() + torch.tensor(0.2).log()) / 5
     )
+
+
+def test_a_network_behind_a_halving_stem_trains_shrinks_and_leaves(tmp_path: Path) -> None:
+    space = replace(SPACE, image=(1, 16, 16), halvings=3)
+    labels = torch.arange(32) % 2
+    pixels = (torch.randint(0, 100, (32, 1, 16, 16)) + 100 * labels[:, None, None, None]).byte()
+    architecture = methods.make("random", space, {}).draw(1)[0]
+    model = run(architecture, Images(pixels, labels), tmp_path, epochs=2, rate_warmup=0.5).eval()
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert lines[-1]["train"]["auxiliary"] > 0
+    whole = prune(model)
+    with torch.no_grad():  # a channel between the convolutions of the stem that is always zero
+        whole.net.stem[1].weight[0] = whole.net.stem[1].bias[0] = 0.0
+    small = compact(whole)
+    assert torch.allclose(small(pixels), whole(pixels), atol=1e-4)
+    assert small.net.stem[0].out_channels < whole.net.stem[0].out_channels
+    assert multiply_adds(small.net, space.image) < multiply_adds(whole.net, space.image)
+    small.save(tmp_path / "model", card="")
+    assert torch.equal(Model.load(tmp_path / "model")(pixels), small(pixels))
+    assert export(small, tmp_path / "model.onnx", pixels[:5]) < 1e-4
+
+
+def test_the_linear_rate_is_that_of_pdarts() -> None:
+    def pdarts(epoch: int, epochs: int = 250) -> float:
+        left = epochs - epoch
+        return (left - 5) / (epochs - 5) if left > 5 else left / ((epochs - 5) * 5)
+
+    found = [linear(epoch / 250) for epoch in range(251)]
+    meet = 250 - 6  # epochs, where theirs stands still for one and here one line becomes the other
+    expected = [pdarts(epoch) if epoch != meet else 1.2 / 245 for epoch in range(251)]
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert found == sorted(found, reverse=True)
+    assert (found[0], found[-1]) == (pytest.approx(1.0), 0.0)
+
+
+def test_the_rate_warms_up_and_then_follows_its_schedule() -> None:
+    config = TrainConfig(rate=0.5, schedule="linear", rate_warmup=0.02)
+    assert [rate_at(config, p) for p in (0.0, 0.01, 0.02, 1.0)] == pytest.approx(
+        [0.0, 0.25 * linear(0.01), 0.5 * linear(0.02), 0.0]
+    )
+    cold = TrainConfig(rate=0.5, schedule="linear")
+    assert rate_at(config, 0.3) == rate_at(cold, 0.3) == 0.5 * linear(0.3)
+    assert rate_at(cold, 0.0) == 0.5
 
 
 def test_the_network_may_be_larger_than_what_was_searched(architecture: Architecture) -> None:

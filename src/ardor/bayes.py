@@ -77,6 +77,44 @@ def straight_through(soft: Tensor) -> Tensor:
     return one_hot + (soft - soft.detach())
 
 
+def keep_probability(log_delta: Tensor) -> Tensor:
+    """P(psi = 1) = 1 / (1 + delta): how likely dropout at that rate keeps a value."""
+    return torch.sigmoid(-log_delta)
+
+
+def switch_draw(log_delta: Tensor, gradient: str, temperature: float) -> Tensor:
+    """psi ~ Bernoulli(1 / (1 + delta)), with one of three gradients in log delta.
+
+    "gaussian" has none; "straight-through" has that of the probability (Bengio et al. 2013);
+    "concrete" is sigmoid((logistic noise - log delta) / temperature) (Maddison et al. 2017), which
+    is neither zero nor one, but its own gradient.
+    """
+    if gradient == "concrete":
+        noise = torch.rand_like(log_delta).logit(eps=1e-7)
+        return torch.sigmoid((noise - log_delta) / temperature)
+    keep = keep_probability(log_delta)
+    on = torch.bernoulli(keep.detach())
+    return on if gradient == "gaussian" else on + (keep - keep.detach())
+
+
+def dropout_noise(on: Tensor, log_delta: Tensor) -> Tensor:
+    """xi given psi ~ N(psi, psi delta) (Wang et al. 2020, eq. 3): one draw for each psi in `on`.
+
+    Written as psi (1 + sqrt(delta) e), which is the same for psi of zero or one.
+    """
+    return on * gaussian_draw(torch.ones_like(log_delta), log_delta)
+
+
+def dropout_divergence(log_delta: Tensor, left: float) -> Tensor:
+    """KL from N(g, g^2 delta) to N(lambda g, 1 / eta), elementwise, `left` = (1 - lambda)^2.
+
+    At the best eta = 1 / (g^2 (left + delta)) it is 0.5 log(1 + left / delta), whatever g (Wang et
+    al. 2020, eqs 10, 11). Their eq. 9 prints 2 eta g^2 (left + delta) where half of eta g^2 (left +
+    delta) is right; eqs 10 and 11 follow from the latter.
+    """
+    return 0.5 * torch.log1p(left * (-log_delta).exp())
+
+
 def dirichlet_concentration(beta: Tensor) -> Tensor:
     """elu(beta) + 1 (Chen et al. 2021), written so that it stays positive in float32."""
     return torch.where(beta > 0, beta + 1, beta.clamp_max(0).exp())

@@ -1,4 +1,4 @@
-"""Benches: rows x seeds of ordinary runs, a table of mean ± std from their results; or speed."""
+"""Benches: rows x seeds of ordinary runs, a table of mean ± std of their results; or no runs."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ardor.benches import grid, speed
+from ardor.benches import gradients, grid, speed
 from ardor.benches.grid import Grid
 from ardor.benches.nasbench201 import Truths
 from ardor.benches.plots import plots
@@ -21,10 +21,17 @@ from ardor.run import Run, about
 from ardor.runtime import Progress, unwatched
 from ardor.stages import do
 
+# Benches that are no grid of runs: what measures them, in as many rounds as asked for.
+APART: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "speed": speed.speed,
+    "gradients": gradients.gradients,
+}
+
 
 def benches() -> dict[str, str]:
     """The benches that come with Ardor, each in a line."""
-    return {**grid.names(), "speed": str(speed.__doc__)}
+    said = {"speed": str(speed.__doc__), "gradients": str(gradients.__doc__)}
+    return {**grid.names(), **{name: words.splitlines()[0] for name, words in said.items()}}
 
 
 def bench(
@@ -42,15 +49,15 @@ def bench(
 
     What can be `asked` are other images, rows, numbers of runs and times: see `grid.read`.
     """
-    if name != "speed":
+    if name not in APART:
         cells = grid.read(name, **asked)
         measure = measure_of(cells, table)
         work = Bench(cells, folder, measure=measure, command=command, say=say, watch=watch)
         return work.so_far() if so_far else work.finish()
     rounds = asked.pop("seeds", None)
     check_unasked(name, **asked, so_far=so_far, table=table)
-    rounds = speed.ROUNDS if rounds is None else rounds
-    return speed.speed(folder / name, rounds, command=command, say=say)
+    given = [] if rounds is None else [rounds]
+    return APART[name](folder / name, *given, command=command, say=say)
 
 
 def measure_of(cells: Grid, table: Path | None) -> Measure:

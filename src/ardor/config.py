@@ -40,7 +40,8 @@ class Fitting(Settings):
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Rate = 0.001
     rate_end: Amount = 0.0  # where the schedule ends
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    rate_warmup: Share = 0.0  # of the epochs, in which the rate grows from zero
     momentum: Share = 0.9  # of sgd
     weight_decay: Amount = 3e-4
     clip: Rate = 5.0  # largest norm of the weights' gradient

@@ -27,7 +27,13 @@ CHECKED_IMAGES = 64
 TOLERANCE = 1e-3  # of logits, which float32 rounds; what is dead has no effect at all
 WHOLE = 2**30  # no width is a multiple of it: fine-tuning is faster at those the native code knows
 # How fine-tuning differs from the training before it.
-TUNING = {"rate_end": 0.0, "schedule": "cosine", "variational": False, "drop_path": 0.0}
+TUNING = {
+    "rate_end": 0.0,
+    "rate_warmup": 0.0,
+    "schedule": "cosine",
+    "variational": False,
+    "drop_path": 0.0,
+}
 
 
 def smaller(run: Run) -> tuple[Model, dict[str, float]]:

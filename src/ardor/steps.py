@@ -16,7 +16,7 @@ from ardor.config import Fitting
 from ardor.methods import Curvature, Method
 from ardor.parts import in_parts
 from ardor.runtime import Runtime
-from ardor.schedules import RATES
+from ardor.schedules import RATES, warm_up
 from ardor.spaces import Net
 
 
@@ -184,9 +184,10 @@ def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:
 
 
 def rate_at(config: Fitting, progress: float) -> float:
-    """The weights' learning rate: from `rate` to `rate_end` along the schedule."""
+    """The weights' learning rate: up to `rate`, then to `rate_end` along the schedule."""
     share = RATES[config.schedule](progress)
-    return config.rate_end + (config.rate - config.rate_end) * share
+    rate = config.rate_end + (config.rate - config.rate_end) * share
+    return rate * warm_up(progress, until=config.rate_warmup)
 
 
 def set_rate_(optimiser: Optimizer, rate: float) -> None:

@@ -1,1 +1,1 @@
-"""Benches that come with Ardor: a grid of runs in a TOML file each, and that of speed in Python."""
+"""Benches that come with Ardor: a grid of runs in a TOML file each, others in Python."""

@@ -19,8 +19,10 @@ def cells(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 def measured(row: Row, result: Mapping[str, Any]) -> dict[str, str]:
     """One method: mean ± std over its seeds."""
-    shown = {"method": str(row["method"]), "seeds": ", ".join([str(row["seeds"]), *alike(row)])}
     measure = result.get("measure", "networks")
+    if measure == "gradients":
+        return gradient(row)
+    shown = {"method": str(row["method"]), "seeds": ", ".join([str(row["seeds"]), *alike(row)])}
     if measure == "networks":
         return {**shown, **network(row, result["runs"])}
     return {**shown, **(true_worth(row) if measure == "truth" else {}), **search(row)}
@@ -43,6 +45,17 @@ def network(row: Row, runs: Sequence[Row]) -> dict[str, str]:
         "operations kept": f"{row['ops_used']:.1f} kinds, {row['op_entropy']:.2f} nats",
         "collapse watch": ", ".join(watched(row)),
     }
+
+
+def gradient(row: Row) -> dict[str, str]:
+    """Of a kind of gradient: how far from the true one it is, over the size of that."""
+    shown = {"gradient": str(row["method"]), "drop rate": f"{row['drop']:g}"}
+    for name in ("rates", "weights"):
+        bias, error = row[f"{name}_bias"], row[f"{name}_bias_error"]
+        shown[f"{name}: bias"] = f"{bias:.3f} ± {error:.3f}"
+        shown[f"{name}: spread"] = f"{row[f'{name}_spread']:.2f}"
+        shown[f"{name}: cosine"] = f"{row[f'{name}_cosine']:.3f}"
+    return shown
 
 
 def search(row: Row) -> dict[str, str]:
@@ -149,6 +162,12 @@ def notes(result: Mapping[str, Any]) -> list[str]:
             f"Accuracies are the table's, of {result['cells']:,} cells. A query is the full "
             f"training of one cell: {seconds:,.0f} s on the table's GPU, so that the time of one "
             "search pays for less than one."
+        )
+    if draws := result.get("draws"):
+        said.append(
+            f"Gradients of the expected loss in log delta and in the weights, in {draws:,} draws a "
+            "problem: bias of their mean with its standard error, and standard deviation of one "
+            "draw, both over the size of the true gradient; cosine of the mean and the true one."
         )
     if left := result.get("left"):
         said.append(f"Runs of this bench that are not finished: {left}.")

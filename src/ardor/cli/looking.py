@@ -97,7 +97,8 @@ def bench(
     their memory and how both grow; leave the machine alone meanwhile. 'shrink' is VINNAS with
     candidates leaving the supernet and without, on --data. 'nasbench201' looks up in --table what
     the cells that searches find are truly worth. 'collapse' watches searches fill with skip
-    connections, or not. 'ardor list benches' shows them all.
+    connections, or not. 'gradients' has bias and spread of the gradients of sivdnas, on as many
+    small problems as there are seeds. 'ardor list benches' shows them all.
     """
     from ardor.bench import bench as measure
     from ardor.terminal import bench_table

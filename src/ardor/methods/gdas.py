@@ -25,7 +25,7 @@ class Gdas(Snas):
     """Hard draws of one operation for each edge."""
 
     bilevel: ClassVar[bool] = True
-    hard: ClassVar[bool] = True
+    hard = True
     search: ClassVar[Mapping[str, Any]] = {**Darts.search, "warmup": 0.0}
 
     def __init__(

@@ -23,6 +23,8 @@ _TERMS = {
     "entropy": "entropy of the gates",
     "kl_weights": "KL of the weights",
     "kl_gates": "KL of the gates",
+    "kl_operations": "KL of the operations",
+    "kl_edges": "KL of the edges",
     "skip_share": "skip connections among kept operations",
     "pool_share": "pools among kept operations",
     "none_share": "edges where no connection is strongest",

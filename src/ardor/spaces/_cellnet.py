@@ -1,5 +1,6 @@
 """The nets of the cell space: one class for the supernet and for every network in it."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,11 +24,9 @@ class CellNet(GraphNet):
     def __init__(self, space: "Cells", architecture: Architecture | None, style: Style) -> None:
         super().__init__()
         width = space.stem * space.channels
-        self.stem = nn.Sequential(
-            style.conv(space.image[0], width, 3, padding=1, bias=False), style.stem_norm(width)
-        )
+        self.stem, self.second_stem = stems(space.image[0], width, space.halvings, style)
         before = last = width
-        channels, halved = space.channels, False
+        channels, halved = space.channels, self.second_stem is not None
         cells: list[Cell] = []
         for index, kind in enumerate(space.cells):
             channels *= 2 if kind == "R" else 1
@@ -38,17 +37,42 @@ class CellNet(GraphNet):
         self.auxiliary_after = space.cells.rfind("R")
         if space.auxiliary and not style.searching and "R" in space.cells:
             width = space.states * cells[self.auxiliary_after].channels
-            self.auxiliary = AuxiliaryHead(width, space.classes)
+            self.auxiliary = AuxiliaryHead(width, space.classes, halved=space.halvings > 0)
         self.classify = linear_for(style.conv)(last, space.classes)
 
     def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
         before = last = self.stem(images)
+        if self.second_stem is not None:
+            last = self.second_stem(before)
         auxiliary = []
         for index, cell in enumerate(self.cells):
             before, last = last, cell(before, last, gates)
             if self.auxiliary and self.training and index == self.auxiliary_after:
                 auxiliary.append(self.auxiliary(last))
         return self.classify(last.mean((2, 3))), *auxiliary
+
+
+def stems(
+    inputs: int, width: int, halvings: int, style: Style
+) -> tuple[nn.Sequential, nn.Sequential | None]:
+    """What leads to the first cell's inputs: one stem to both, or where it halves one to each.
+
+    As in DARTS on ImageNet, where three convolutions halve the image: two up to the one input, in
+    half the channels and in all, and from there the third to the other.
+    """
+
+    def conv(inputs: int, outputs: int, stride: int) -> tuple[nn.Module, nn.Module]:
+        strided = style.conv(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        return strided, style.stem_norm(outputs)
+
+    if not halvings:
+        return nn.Sequential(*conv(inputs, width, 1)), None
+    # A single halving is all the second stem's.
+    widths = [max(1, width >> left) for left in reversed(range(max(1, halvings - 1)))]
+    first = [*conv(inputs, widths[0], 2 if halvings > 1 else 1)]
+    for before, after in pairwise(widths):
+        first += [nn.ReLU(), *conv(before, after, 2)]
+    return nn.Sequential(*first), nn.Sequential(nn.ReLU(), *conv(width, width, 2))
 
 
 class Cell(Graph):
@@ -65,7 +89,7 @@ class Cell(Graph):
     ) -> None:
         before, last, channels = widths
         inputs = [
-            # The cell before a reduction is twice as large as what the reduction gave.
+            # What comes before a reduction is twice as large as what the reduction gave.
             (halve if halved else squeeze)(before, channels, style),
             squeeze(last, channels, style),
         ]
@@ -95,23 +119,28 @@ class Cell(Graph):
 
 
 class AuxiliaryHead(nn.Module):
-    """A classifier on the features after the last reduction (DARTS; Szegedy et al. 2015)."""
+    """A classifier on the features after the last reduction (DARTS; Szegedy et al. 2015).
 
-    def __init__(self, channels: int, classes: int) -> None:
+    After a stem that halves it is the one for ImageNet: windows nearer together, one norm less.
+    """
+
+    def __init__(self, channels: int, classes: int, *, halved: bool) -> None:
         super().__init__()
+        self.stride = 2 if halved else 3
         self.features = nn.Sequential(
             nn.Conv2d(channels, 128, 1, bias=False),
             nn.BatchNorm2d(128),
             nn.ReLU(),
             nn.Conv2d(128, 768, 2, bias=False),
-            nn.BatchNorm2d(768),
+            *(() if halved else (nn.BatchNorm2d(768),)),
             nn.ReLU(),
         )
         self.classify = nn.Linear(768, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(x)
-        # DARTS pools 8x8 to 2x2 by windows of 5 at stride 3; other sizes come as near as they can.
-        fits = min(x.shape[2:]) >= 8
-        x = F.avg_pool2d(x, 5, stride=3) if fits else F.adaptive_avg_pool2d(x, 2)
+        # DARTS pools 8x8 to 2x2 by windows of 5 at stride 3, and 7x7 at stride 2; other sizes come
+        # as near as they can.
+        fits = min(x.shape[2:]) >= 5 + self.stride
+        x = F.avg_pool2d(x, 5, stride=self.stride) if fits else F.adaptive_avg_pool2d(x, 2)
         return self.classify(self.features(x).mean((2, 3)))  # type: ignore[no-any-return]

@@ -42,6 +42,7 @@ class Cells(Space):
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
     stem: Count = 3  # the stem's channels, as a multiple of the cells'
+    halvings: Annotated[int, Field(ge=0, le=10)] = 0  # times the stem halves images; ImageNet 3
     partial: Count = 1  # one in so many channels goes through operations while searching; 1 is all
 
     def __post_init__(self) -> None:
@@ -58,10 +59,12 @@ class Cells(Space):
                 'for example "R", "NNRNNRNN" or "6N R 6N R 6N"',
             )
         smallest = min(self.image[1:])
-        if smallest < 2 ** self.cells.count("R"):
+        if smallest < 2 ** (self.halvings + self.cells.count("R")):
+            stem = f" after space.halvings = {self.halvings}" if self.halvings else ""
             raise ArdorError(
-                f"space.layout '{self.layout}' halves {smallest} pixels more often than they allow",
-                "use fewer reduction cells, or larger images",
+                f"space.layout '{self.layout}'{stem} halves {smallest} pixels more often than they "
+                "allow",
+                f"use fewer {'halvings or ' if stem else ''}reduction cells, or larger images",
             )
         if len(set(self.operations)) < 2:
             raise ArdorError(

@@ -1,6 +1,6 @@
-"""CIFAR-10: a folder of data_batch_1 ... test_batch, as .npz, official .bin or Python files."""
+"""CIFAR-10 or CIFAR-100: a folder of the official .bin or Python files; CIFAR-10 also as .npz."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,14 @@ AGAIN = "download the set again, or remove the file"
 
 @dataclass(frozen=True)
 class Variant:
-    """What one set of the family calls its files; CIFAR-100 would be another of these."""
+    """What one set of the family calls its files."""
 
     train: tuple[str, ...]
     test: str
-    meta: str
+    layouts: tuple[str, ...]  # suffixes of its files
+    least: int  # of its files by which it is known: "train" alone may be anything
+    text: str  # the file with the name of a class on each line
+    meta: str  # the Python file with those names
     label_bytes: int  # in front of each binary image; the last of them is the class
     labels: str  # the classes of the images, in the Python files
     label_names: str  # the names of the classes, in the Python file `meta`
@@ -34,6 +37,9 @@ class Variant:
 CIFAR10 = Variant(
     train=tuple(f"data_batch_{number}" for number in range(1, 6)),
     test="test_batch",
+    layouts=(".npz", ".bin", ""),
+    least=1,
+    text="batches.meta.txt",
     meta="batches.meta",
     label_bytes=1,
     labels="labels",
@@ -44,16 +50,40 @@ CIFAR10 = Variant(
     ),
 )
 
+FINE = """
+apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly
+camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup
+dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower
+leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom oak_tree orange
+orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit
+raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel
+streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip
+turtle wardrobe whale willow_tree wolf woman worm
+"""
+
+# Its twenty coarse classes are left aside: what is told apart are the hundred fine ones.
+CIFAR100 = Variant(
+    train=("train",),
+    test="test",
+    layouts=(".bin", ""),
+    least=2,
+    text="fine_label_names.txt",
+    meta="meta",
+    label_bytes=2,
+    labels="fine_labels",
+    label_names="fine_label_names",
+    classes=tuple(FINE.split()),
+)
+
 
 def recognises(path: Path) -> bool:
-    """Whether the folder holds any batch, in any layout."""
-    return any(_batches(path, CIFAR10, suffix) for suffix in LAYOUTS)
+    """Whether the folder holds one of the sets, in any layout."""
+    return any(_held(path))
 
 
 def read(path: Path, wanted: Wanted) -> Found:
     """The training batches that are there, and the test batch."""
-    variant = CIFAR10
-    suffix = next(suffix for suffix in LAYOUTS if _batches(path, variant, suffix))
+    variant, suffix = next(_held(path))
     files = _batches(path, variant, suffix)
     _check_complete(files, path, variant, suffix)
     classes = _class_names(path, variant)
@@ -63,6 +93,16 @@ def read(path: Path, wanted: Wanted) -> Found:
     whole = len(variant.train)
     notes = [f"only {len(train)} of {whole} training batches found"] if len(train) < whole else []
     return found_in(path, (pixels, labels), test, classes=classes, notes=notes)
+
+
+def _held(path: Path) -> Iterator[tuple[Variant, str]]:
+    """The sets that a folder holds, each with the suffix of its files."""
+    for variant in (CIFAR10, CIFAR100):
+        named = any((path / name).is_file() for name in (variant.text, variant.meta))
+        for suffix in variant.layouts:
+            there = len(_batches(path, variant, suffix))
+            if there and there + named >= variant.least:
+                yield variant, suffix
 
 
 def _check_complete(files: list[Path], path: Path, variant: Variant, suffix: str) -> None:
@@ -85,11 +125,13 @@ def _batches(folder: Path, variant: Variant, suffix: str) -> list[Path]:
 
 def _class_names(folder: Path, variant: Variant) -> tuple[str, ...]:
     """Names of the classes from the set's own file, or those that everyone knows."""
-    text, pickled = folder / f"{variant.meta}.txt", folder / variant.meta
+    text, pickled = folder / variant.text, folder / variant.meta
     if text.is_file():
         return tuple(text.read_text(errors="replace").split())
     if pickled.is_file():
-        names = read_plain_pickle(pickled).get(variant.label_names, [])
+        names = read_plain_pickle(pickled).get(variant.label_names)
+        if not isinstance(names, list):
+            raise ArdorError(f"{pickled} has no list '{variant.label_names}'", AGAIN)
         return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
     return variant.classes
 

@@ -1,0 +1,241 @@
+"""SI-VDNAS (Wang, Dai, Li, Zou and Xiong 2020): dropout decides what stays, with rates it learns.
+
+Each operation of an edge, and each edge into a node, has a weight g and a dropout rate delta. Its
+gate is g xi, with noise from a semi-implicit distribution, drawn once a step,
+
+    psi ~ Bernoulli(1 / (1 + delta)),  xi | psi ~ N(psi, psi delta)                 (eqs 3, 15, 16)
+
+and the same psi is that of the prior, whose variance is at its best. The KL is then
+
+    0.5 log(1 + (1 - lambda)^2 / delta) where psi is 1, and 0 where it is 0            (eqs 17, 18)
+
+and knows nothing of g. (1 - lambda)^2 begins at 1 and is annealed, for operations and edges apart.
+What is kept in the end is a draw of psi: any number of operations on an edge, and of edges into a
+node; an edge without operation is gone, and a node without input keeps its likeliest.
+
+Departures from print: eq. 9 is corrected (see `bayes.dropout_divergence`); the annealing by 0.95 is
+for each fiftieth of the search, which is an epoch of 50 (Algorithm 1 has it in every step, which
+would end it in the first epoch), so that 150 epochs go as far as 50. It goes on while the weights
+warm up.
+
+Left open in print and set here: delta is positive as exp(log delta), and starts at a drop rate of
+0.1; weights are a softmax over the operations of an edge and over the edges into a node, as in
+PC-DARTS, or raw numbers; the rates of the gates; what they are decayed by (nothing: it would pull
+drop rates to a half); how a gradient reaches psi. `gradient` "gaussian" is the reading of print:
+psi is a constant of the step, and delta learns from the noise of what is on. "straight-through"
+lets the probability of psi learn too, "concrete" makes psi soft; `ardor bench gradients` has their
+bias and spread. Instead of one draw, `derive` "mode" keeps what is kept more often than not; with
+`search.candidates` draws follow, and the best on held-out images wins. "strongest" keeps of that
+only the best operation of each of the best edges, which is DARTS's rule.
+
+`noise` "gaussian" is vanilla variational dropout, xi ~ N(1, delta), under the prior at lambda = 0:
+V-VDNAS with `edges` off, H-VDNAS with `edges` on. It drops nothing: the strongest weights are kept.
+
+Zero, which the paper's operations leave out, is never drawn: an edge can be gone without it. An
+operation is given up where it is kept, or is the strongest, in less than a hundredth of all draws.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from ardor.architecture import Architecture, Choice, Kept
+from ardor.bayes import (
+    TINY,
+    Gates,
+    best_probability,
+    dropout_divergence,
+    dropout_noise,
+    keep_probability,
+    switch_draw,
+)
+from ardor.methods import Method
+from ardor.ops import ZERO
+from ardor.settings import Amount, Rate
+from ardor.spaces import Net, Space
+
+EPOCHS = 50  # of the paper's search: (1 - lambda)^2 is annealed so many times
+NEGLIGIBLE = 0.01  # probability
+LARGEST = 8.0  # of |log delta|: kept, or dropped, in 3 of 10,000 draws
+NEVER = -1.0  # the strength of what has left: below all others
+
+Factor = Annotated[float, Field(gt=0, le=1)]
+Drop = Annotated[float, Field(gt=0, lt=1)]
+
+
+class SiVdnas(Method):
+    """Weights under multiplicative noise; sure of what noise hardly ever drops."""
+
+    bilevel: ClassVar[bool] = True
+    search: ClassVar[Mapping[str, Any]] = {
+        "optimiser": "sgd",
+        "rate": 0.025,
+        "rate_end": 0.001,
+        "warmup": 0.3,
+        "gate_rate": 0.05,  # for some 200 steps of the gates; a long search wants less
+        "gate_decay": 0.0,
+    }
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        noise: Literal["semi-implicit", "gaussian"] = "semi-implicit",
+        edges: bool = True,  # whether edges have weights and rates of their own
+        gradient: Literal["gaussian", "straight-through", "concrete"] = "gaussian",  # of psi
+        temperature: Rate = 0.5,  # of "concrete" draws: towards 0 they are zero or one
+        weights: Literal["softmax", "raw"] = "softmax",
+        derive: Literal["mode", "sample", "strongest"] = "mode",
+        drop: Drop = 0.1,  # delta / (1 + delta) at the start
+        anneal_operations: Factor = 0.95,  # of (1 - lambda)^2, in a fiftieth of the search
+        anneal_edges: Factor = 0.95,
+        kl_gates: Amount = 1.0,  # what the KL counts; 1 is the ELBO
+        spread: Rate = 0.001,  # standard deviation of the weights at the start
+    ) -> None:
+        super().__init__(space)
+        self.implicit, self.softmax = noise == "semi-implicit", weights == "softmax"
+        self.gradient, self.temperature = gradient, temperature
+        self.derive, self.kl_gates = derive, kl_gates
+        self.factors = {"op": anneal_operations, "edge": anneal_edges}
+        # Nothing is learned from what such a psi has shut.
+        self.hard = self.implicit and gradient == "gaussian"
+        self.noisy = self.choices("op", "edge") if edges else self.choices("op")
+        sizes = {choice.name: len(choice.options) for choice in self.noisy}
+        self.weight = nn.ParameterDict(
+            {
+                name: (0 if self.softmax else 1 / size) + spread * torch.randn(1, 1, size)
+                for name, size in sizes.items()
+            }
+        )
+        start = math.log(drop / (1 - drop))
+        self.log_delta = nn.ParameterDict(
+            {name: torch.full((1, 1, size), start) for name, size in sizes.items()}
+        )
+        self.on: dict[str, Tensor] = {}  # psi of the last draw, which the KL shares
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the last draw: copies draw for themselves, and graphs cannot be copied."""
+        return {**self.__dict__, "on": {}}
+
+    def stays(self, choice: Choice) -> list[int]:
+        """Where in a choice what can be kept is: zero is nothing to keep."""
+        return [at for at in super().stays(choice) if choice.options[at] != ZERO]
+
+    def weights(self, choice: Choice) -> Tensor:
+        """g of the options that stay."""
+        weights = self.rest(choice, self.weight[choice.name])
+        return weights.softmax(-1) if self.softmax else weights
+
+    def rates(self, choice: Choice) -> Tensor:
+        """log delta of the options that stay."""
+        return self.rest(choice, self.log_delta[choice.name]).clamp(-LARGEST, LARGEST)
+
+    def sample(self, batch: int, progress: float) -> Gates:
+        gates = {}
+        for choice in self.noisy:
+            rates = self.rates(choice)
+            on = torch.ones_like(rates)
+            if self.implicit:
+                on = switch_draw(rates, self.gradient, self.temperature)
+            noise = dropout_noise(on, rates)
+            gates[choice.name] = self.whole(choice, self.weights(choice) * noise)
+            self.on[choice.name] = on
+        return gates
+
+    def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
+        """The KL of operations and of edges, under the draw that `gates` were made of."""
+        terms: dict[str, list[Tensor]] = {}
+        for choice in self.noisy:
+            left = self.left(choice.kind, progress)
+            kl = self.on[choice.name] * dropout_divergence(self.rates(choice), left)
+            name = "kl_operations" if choice.kind == "op" else "kl_edges"
+            terms.setdefault(name, []).append(kl.sum())
+        return {name: self.kl_gates * torch.stack(each).sum() for name, each in terms.items()}
+
+    def left(self, kind: str, progress: float) -> float:
+        """(1 - lambda)^2 of operations or of edges: at 1 the prior is plain ARD."""
+        return float(self.factors[kind] ** (EPOCHS * progress)) if self.implicit else 1.0
+
+    @torch.no_grad()
+    def probabilities(self) -> Gates:
+        """How likely an option is kept; with Gaussian noise, that it is the strongest."""
+        return {c.name: self.whole(c, self.certainty(c)) for c in self.noisy}
+
+    def certainty(self, choice: Choice) -> Tensor:
+        """The probabilities of the options that stay."""
+        if self.implicit:
+            return keep_probability(self.rates(choice))
+        size = self.weights(choice).abs()
+        return best_probability(size, (size.square() + TINY).log() + self.rates(choice))
+
+    @torch.no_grad()
+    def draw(self, count: int) -> list[Architecture]:
+        """The best guess, unless only draws are asked for; then draws."""
+        best = [] if self.derive == "sample" else [self.mode()]
+        return best + [self.drawn() for _ in range(count - len(best))]
+
+    def mode(self) -> Architecture:
+        """What is kept more often than not."""
+        kept = {c.name: self.keeping(c) for c in self.noisy}
+        strengths = {c.name: self.weights(c).abs().cpu() * kept[c.name] for c in self.noisy}
+        return self.decided(kept, strengths)
+
+    def drawn(self) -> Architecture:
+        """What one draw keeps."""
+        keep = {c.name: self.keeping(c) for c in self.noisy}
+        on = {name: torch.bernoulli(share) for name, share in keep.items()}
+        strengths = {c.name: self.strength(c, on[c.name]) for c in self.noisy}
+        # Where nothing is on, a space that needs an input takes the likeliest, not the first.
+        return self.decided({name: (on[name] + keep[name]) / 2 for name in on}, strengths)
+
+    def keeping(self, choice: Choice) -> Tensor:
+        """E psi of the options that stay."""
+        rates = self.rates(choice).cpu()
+        return keep_probability(rates) if self.implicit else torch.ones_like(rates)
+
+    def strength(self, choice: Choice, on: Tensor) -> Tensor:
+        """A draw of |g| xi for each psi in `on`: by that DARTS's rule decides."""
+        noise = dropout_noise(on, self.rates(choice).cpu().expand_as(on))
+        return (self.weights(choice).abs().cpu() * noise).clamp_min(0)
+
+    def decided(self, kept: Gates, strengths: Gates) -> Architecture:
+        """All that is kept; or, by DARTS's rule, the strongest, as far as it is kept."""
+        keep = {c.name: self.whole(c, kept[c.name]) for c in self.noisy}
+        if self.implicit and self.derive != "strongest":
+            return self.space.subset(keep)
+        scores = {c.name: self.whole(c, strengths[c.name], gone=NEVER) for c in self.noisy}
+        best = self.space.masks(self.space.strongest(scores))
+        return self.space.subset({name: mask * keep.get(name, mask) for name, mask in best.items()})
+
+    @torch.no_grad()
+    def strengths(self) -> Mapping[str, Gates]:
+        """Weight and dropout rate delta of every option."""
+        return {
+            "weight": {c.name: self.whole(c, self.weights(c), gone=torch.nan) for c in self.noisy},
+            "delta": {c.name: self.whole(c, self.rates(c).exp(), torch.nan) for c in self.noisy},
+        }
+
+    @torch.no_grad()
+    def samples(self, count: int) -> list[Counter[Kept]]:
+        """What is strongest in draws of Gaussian noise.
+
+        None otherwise: a node with dozens of switches hardly ever draws the same twice, and counts
+        would tell nothing.
+        """
+        if self.implicit:
+            return []
+        draws = {}
+        for choice in self.noisy:
+            on = self.keeping(choice).expand(count, 1, -1)
+            draws[choice.name] = self.whole(choice, self.strength(choice, on), gone=NEVER)
+        return self.space.strongest_of_each(draws)
+
+    def given_up(self) -> Gates:
+        """Operations that are hardly ever kept, or hardly ever the strongest."""
+        shares = self.probabilities()
+        return {c.name: shares[c.name] < NEGLIGIBLE for c in self.choices("op")}
