@@ -35,7 +35,7 @@ METHODS = {
     ),
     "sivdnas, H-VDNAS": ("sivdnas", {"noise": "gaussian"}),
 }
-CELLS = Cells(image=(1, 8, 8), classes=2, layout="NRN", states=2, channels=2, ops="darts")
+CELLS = Cells(image=(1, 8, 8), classes=2, layout="NR", states=2, channels=2, ops="darts")
 SMALL = Cells(
     image=(1, 8, 8),
     classes=2,
@@ -211,27 +211,18 @@ def test_a_search_logs_every_term_and_ends_in_the_space(
 
 
 @every
-def test_the_same_seed_gives_the_same_bits(name: str, bright: Images, tmp_path: Path) -> None:
-    runs = [find(name, SMALL, bright, tmp_path / str(i), epochs=2) for i in range(2)]
-    assert runs[0] == runs[1]
-    saved = [next((tmp_path / str(i) / "checkpoint").glob("search-00002*")) for i in range(2)]
-    assert saved[0].read_bytes() == saved[1].read_bytes()
-
-
-@every
-@pytest.mark.parametrize("stop", [1, 6])
 def test_stopped_at_any_step_and_resumed_it_is_the_same(
-    name: str, stop: int, bright: Images, tmp_path: Path
+    name: str, bright: Images, tmp_path: Path
 ) -> None:
-    whole = find(name, SMALL, bright, tmp_path / "whole", epochs=3)
-    runtime = stopping_at(stop)
-    method = make(name, SMALL)
+    whole = find(name, SMALL, bright, tmp_path / "whole", epochs=2)
     broken = tmp_path / "broken"
-    with pytest.raises(Interrupted):
-        search(SMALL, method, bright, config_of(name, epochs=3), run=broken, runtime=runtime)
-    torch.manual_seed(99)
-    assert find(name, SMALL, bright, broken, epochs=3) == whole
-    ends = [next((tmp_path / k / "checkpoint").glob("search-00003*")) for k in ("whole", "broken")]
+    for stop in (1, 4):  # the first step, and then one of the second epoch
+        runtime, settings = stopping_at(stop), config_of(name, epochs=2)
+        with pytest.raises(Interrupted):
+            search(SMALL, make(name, SMALL), bright, settings, run=broken, runtime=runtime)
+        torch.manual_seed(99)
+    assert find(name, SMALL, bright, broken, epochs=2) == whole
+    ends = [next((tmp_path / k / "checkpoint").glob("search-00002*")) for k in ("whole", "broken")]
     assert ends[0].read_bytes() == ends[1].read_bytes()
 
 

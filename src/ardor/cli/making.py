@@ -63,7 +63,7 @@ def creating(made: Command) -> Command:
 def run(as_json: bool, quiet: bool, **options: Any) -> None:
     """Search, train, prune, export, evaluate and report in one go.
 
-    DATA is a folder with a folder of images for each class, a folder with MNIST's or CIFAR-10's
+    DATA is a folder with a folder of images for each class, a folder with MNIST's or CIFAR's
     files, an .npz file, or a known name such as 'digits'.
     """
     from ardor.run import STAGES
