@@ -127,7 +127,7 @@ class Watch:
         return architecture, gates
 
     def _none(self, gates: Gates) -> dict[str, list[int]]:
-        """Place -> for each edge 1 where zero, which is never kept, has the largest mean gate."""
+        """Place -> for each edge 1 where zero has the largest mean gate."""
         found: dict[str, list[int]] = {}
         for choice in self.choices:
             scores = mean_score(gates[choice.name]) if choice.name in gates else [1.0]
