@@ -4,6 +4,7 @@ Candidates that leave the supernet make a search faster than this. Pruning and w
 are left out.
 """
 
+import functools
 import gc
 import tempfile
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from ardor import memory, methods, spaces
+from ardor.architecture import Architecture
 from ardor.budget import MEASURED, Course, Pace
 from ardor.config import Config
 from ardor.data import Dataset, Images
@@ -31,12 +33,16 @@ Loop = SearchLoop | TrainLoop
 
 
 def estimate(
-    layers: tuple[Mapping[str, Any], ...], stages: tuple[str, ...], say: Callable[[str], None]
+    layers: tuple[Mapping[str, Any], ...],
+    stages: tuple[str, ...],
+    say: Callable[[str], None],
+    given: Architecture | None = None,
 ) -> dict[str, Any]:
     """Seconds and memory of search and training, where those are asked for; nothing is kept."""
     config, images = resolved(layers)
     found: dict[str, Any] = {"images": len(images.train), "threads": torch.get_num_threads()}
-    for stage, of in (("search", of_search), ("train", of_training)):
+    training = functools.partial(of_training, given=given)
+    for stage, of in (("search", of_search), ("train", training)):
         if stage in stages:
             say(f"timing steps of {stage} ...")
             with tempfile.TemporaryDirectory() as folder:
@@ -66,11 +72,15 @@ def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
     return told(course, need, early, late, few + whole * (1 - loop.size / len(loop.held_out)))
 
 
-def of_training(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
-    """The training of an architecture drawn at random, at the size of the final network."""
+def of_training(
+    config: Config, images: Dataset, folder: Path, given: Architecture | None
+) -> dict[str, Any]:
+    """The training of an architecture, given or drawn at random, at the final network's size."""
     runtime = Runtime.start(config.device, config.seed)
     final = final_space(config)
-    architecture = methods.make("random", final, {}).draw(1)[0]
+    kept = (given or methods.make("random", final, {}).draw(1)[0]).kept
+    architecture = final.architecture(dict(kept))
+    final.check(architecture)
     parts = parts_of(images.train, config.train, config.seed)
     loop = TrainLoop(architecture, parts, config.train, folder, runtime)
     need, course = fitted("train", loop), loop.stage.course

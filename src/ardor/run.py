@@ -52,14 +52,22 @@ class Run:
         *layers: Mapping[str, Any],
         command: str = "python",
         stages: tuple[str, ...] = STAGES,
+        given: Architecture | None = None,
     ) -> "Run":
-        """A new folder with every setting resolved and checked; never one that exists."""
+        """A new folder with every setting resolved and checked; never one that exists.
+
+        An architecture that is given, found on whatever images, takes the place of a search.
+        """
         folder = Path(folder)
         check_free(folder)
         config, images = resolved(layers)
         run = cls(folder, config, stages)
         run.dataset = images
         with new_folder(folder) as filling:
+            if given:
+                run.space().check(given)
+                own = run.space().architecture(dict(given.kept))
+                write_json(filling / "architecture.json", own.to_json())
             content = {**about(command), "stages": stages, **run.config.model_dump()}
             write_json(filling / "config.json", content)
         return run

@@ -11,6 +11,7 @@ from ardor.cli.group import FOLDER, Command, answering, changing, cli, existing
 from ardor.cli.working import command, screen_of, work
 
 if TYPE_CHECKING:
+    from ardor.architecture import Architecture
     from ardor.config import Config
     from ardor.terminal import Screen
 
@@ -59,6 +60,12 @@ def creating(made: Command) -> Command:
 
 
 @cli.command()
+@click.option(
+    "--architecture",
+    type=FOLDER,
+    metavar="RUN|FILE",
+    help="Train this one, found on whatever images, and search none.",
+)
 @creating
 def run(as_json: bool, quiet: bool, **options: Any) -> None:
     """Search, train, prune, export, evaluate and report in one go.
@@ -68,7 +75,8 @@ def run(as_json: bool, quiet: bool, **options: Any) -> None:
     """
     from ardor.run import STAGES
 
-    _begin(options, STAGES, as_json, quiet)
+    stages = STAGES if options["architecture"] is None else STAGES[1:]
+    _begin(options, stages, as_json, quiet)
 
 
 @cli.command()
@@ -84,12 +92,32 @@ def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quie
     from ardor.run import Run
 
     given = {name: value for name, value in options.items() if value is not None}
-    layers = _layers(given)
+    found = _architecture(given["architecture"]) if "architecture" in given else None
+    layers = (*_where_found(found), *_layers(given))
     folder = given.get("folder") or _free_folder(resolve(*layers))
     if given["dry_run"]:
-        _estimate(folder, layers, stages, screen_of(as_json, quiet))
+        _estimate(folder, layers, stages, screen_of(as_json, quiet), found)
     else:
-        work(Run.create(folder, *layers, command=command(), stages=stages), as_json, quiet)
+        made = Run.create(folder, *layers, command=command(), stages=stages, given=found)
+        work(made, as_json, quiet)
+
+
+def _architecture(path: Path) -> "Architecture":
+    """The architecture of a run, or in a file."""
+    from ardor.architecture import Architecture
+    from ardor.files import read_json
+
+    return Architecture.from_json(read_json(path / "architecture.json" if path.is_dir() else path))
+
+
+def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
+    """The space of an architecture, without what follows from the images it was found on."""
+    from ardor.plan import SIZES
+
+    if found is None:
+        return []
+    settings = {name: value for name, value in found.settings if name not in SIZES}
+    return [{"space": {"name": found.space, **settings}}]
 
 
 def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -102,7 +130,11 @@ def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def _estimate(
-    folder: Path, layers: tuple[dict[str, Any], ...], stages: tuple[str, ...], screen: "Screen"
+    folder: Path,
+    layers: tuple[dict[str, Any], ...],
+    stages: tuple[str, ...],
+    screen: "Screen",
+    given: "Architecture | None",
 ) -> None:
     """Says how long a run would take, and makes none."""
     from ardor.estimate import estimate
@@ -110,7 +142,7 @@ def _estimate(
     from ardor.terminal import estimate_table
 
     check_free(folder)
-    found = estimate(layers, stages, screen.say)
+    found = estimate(layers, stages, screen.say, given)
     screen.result(found, estimate_table(found))
 
 

@@ -29,7 +29,7 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     screen.say(f"run folder: {run.folder}")
     with continued_by(typed("resume", run.folder)):
         for stage in run.stages_left() if stages is None else stages:
-            if stage == "search":
+            if stage == run.stages[0]:
                 for note in run.dataset.notes:
                     screen.say(f"images: {note}")
             screen.say(f"{stage} ...")
