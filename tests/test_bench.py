@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from ardor.bench import benches
 from ardor.benches import reading
 from ardor.benches.grid import read
+from ardor.benches.plots import plots
 from ardor.benches.summary import Measure
 from ardor.cli import cli
 from ardor.config import PruneConfig, presets
@@ -77,6 +78,19 @@ def test_a_bench_on_other_images_has_a_folder_of_its_own(monkeypatch: pytest.Mon
     config = json.loads(Path("out/tiny-others.npz/whole-0/config.json").read_text())
     assert config["data"]["source"] == "others.npz"
     assert config["search"]["shrink"] == 0
+
+
+def test_a_bench_can_follow_the_searches_of_the_networks_it_measures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    grid = "measure = 'followed'\n" + GRID.replace("train.epochs = 1", "train.variational = false")
+    followed = {"methods": {"darts-base": {"method": {"name": "darts"}}}}
+    monkeypatch.setattr("ardor.benches.grid.file_of", lambda name: tomllib.loads(grid) | followed)
+    result = json.loads(bench("skips", "--data", "others.npz").stdout)
+    assert result["table"][0]["test_accuracy"] is not None
+    assert [seen["epoch"] for seen in result["runs"][0]["seen"]] == [1]
+    assert "accuracy" in reading.cells(result)[0][2]
+    assert plots(result)["collapse"].count("darts, seed 0") == 2
 
 
 def test_a_papers_table_selects_twice_from_one_search(

@@ -12,7 +12,7 @@ from ardor.benches import gradients, grid, speed
 from ardor.benches.grid import Grid
 from ardor.benches.nasbench201 import Truths
 from ardor.benches.plots import plots
-from ardor.benches.summary import MEASURES, Cell, Measure, Searches, seconds
+from ardor.benches.summary import MEASURES, Cell, Followed, Measure, Searches, seconds
 from ardor.benches.truth import Truth
 from ardor.errors import ArdorError
 from ardor.files import write, write_json
@@ -64,7 +64,8 @@ def measure_of(cells: Grid, table: Path | None) -> Measure:
     """What a grid measures of its runs."""
     if cells.measure != Truths.name:
         check_unasked(cells.name, table=table)
-        return Searches() if cells.measure == Searches.name else Measure()
+        known = {measure.name: measure for measure in (Measure, Followed, Searches)}
+        return known[cells.measure]()
     if table is None:
         raise ArdorError(
             f"the bench '{cells.name}' looks true accuracies up, and has no table of them",

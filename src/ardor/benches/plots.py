@@ -77,7 +77,8 @@ def plots(result: Mapping[str, Any]) -> dict[str, str]:
     if result.get("measure") == "truth":
         worth = series(result["runs"], "epochs", "test_accuracy")
         return {"accuracy": lines(worth, "epoch", "true test accuracy of the decoded cell, %")}
-    return {"collapse": collapse(result["runs"])} if result.get("measure") == "searches" else {}
+    followed = result.get("measure") in ("searches", "followed")
+    return {"collapse": collapse(result["runs"])} if followed else {}
 
 
 def lines(runs: Series, x: str, y: str) -> str:
@@ -86,9 +87,9 @@ def lines(runs: Series, x: str, y: str) -> str:
 
 
 def collapse(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Panels by space: what is kept without anything to learn, and the curvature below.
+    """Panels by space or length: what is kept without anything to learn, and the curvature below.
 
-    The rows of the runs are named after method and space, "darts-s1".
+    The rows of the runs are named after method and panel, "darts-s1".
     """
     spaces: dict[str, list[dict[str, Any]]] = {}
     for run in runs:

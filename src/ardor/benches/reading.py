@@ -23,7 +23,7 @@ def measured(row: Row, result: Mapping[str, Any]) -> dict[str, str]:
     if measure == "gradients":
         return gradient(row)
     shown = {"method": str(row["method"]), "seeds": ", ".join([str(row["seeds"]), *alike(row)])}
-    if measure == "networks":
+    if measure in ("networks", "followed"):
         return {**shown, **network(row, result["runs"])}
     return {**shown, **(true_worth(row) if measure == "truth" else {}), **search(row)}
 

@@ -62,11 +62,10 @@ class Measure:
         return {}
 
 
-class Searches(Measure):
-    """What is measured of searches alone: what they keep, epoch by epoch."""
+class Followed(Measure):
+    """What is measured of networks, and of the searches that found them, epoch by epoch."""
 
-    name: ClassVar[str] = "searches"
-    stages: ClassVar[tuple[str, ...]] = ("search",)
+    name: ClassVar[str] = "followed"
 
     def of(self, cell: Cell) -> dict[str, Any]:
         """What the collapse watch saw, epoch by epoch."""
@@ -80,6 +79,13 @@ class Searches(Measure):
             for epoch, watch in watched(cell.run)
         ]
         return {**cell.to_json(), "seen": seen}
+
+
+class Searches(Followed):
+    """What is measured of searches alone: what they keep, epoch by epoch."""
+
+    name: ClassVar[str] = "searches"
+    stages: ClassVar[tuple[str, ...]] = ("search",)
 
     def row(self, name: str, cells: Sequence[Cell]) -> dict[str, Any]:
         """Mean and standard deviation over the seeds."""
