@@ -44,6 +44,15 @@ def test_the_ratio_is_signed_and_divides_by_the_variance() -> None:
     assert {op for name, ops in found.kept if "/>" not in name for op in ops} == {"sep_conv_5x5"}
 
 
+def test_weights_have_variances_only_where_their_kl_counts() -> None:
+    for kl_weights, variational in ((0.1, True), (0.0, False)):
+        method = Vinnas(SPACE, kl_weights=kl_weights)
+        net = SPACE.build(conv=method.conv)
+        assert any("log_var" in name for name, _ in net.named_parameters()) == variational
+        terms = method.penalty(method.sample(1, 1.0), net, 1.0)
+        assert (terms["kl_weights"].item() > 0) == variational
+
+
 def test_zero_is_never_selected_and_never_the_likeliest() -> None:
     method = with_strengths({ZERO: 50.0, "skip_connect": 0.1}, {ZERO: 0.01})
     (found,) = method.draw(1)

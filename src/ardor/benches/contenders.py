@@ -7,10 +7,9 @@ from functools import cache, partial
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
-from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import SGD
 
 from ardor.architecture import Architecture
@@ -63,30 +62,25 @@ class Size:
         )
 
 
-class PlainWeights(Vinnas):
-    """VINNAS's gates and objective over weights without variances."""
-
-    conv: ClassVar[type[nn.Conv2d]] = nn.Conv2d
-
-
 def noise(size: Size) -> Images:
     """A batch of random images."""
     shape = (size.batch, 3, size.pixels, size.pixels)
     return Images(torch.randint(256, shape, dtype=torch.uint8), torch.arange(size.batch) % 10)
 
 
-def search(size: Size, method: type[Method]) -> SearchLoop:
+def search(size: Size, method: type[Method], **change: float) -> SearchLoop:
     """A search with the method's own settings, about to begin; no step of it writes anything."""
     settings = {**method.search, "batch": size.batch, "augment": ("crop", "flip")}
     halves = (noise(size), noise(size))
     runtime = Runtime.start("cpu", 0)
     config = SearchConfig(**settings)
-    return SearchLoop(size.space, method(size.space), halves, config, Path(os.devnull), runtime)
+    made = method(size.space, **change)
+    return SearchLoop(size.space, made, halves, config, Path(os.devnull), runtime)
 
 
-def step(size: Size, method: type[Method]) -> Work:
+def step(size: Size, method: type[Method], **change: float) -> Work:
     """A step of the weights alone: the first epochs of a search leave the gates at rest."""
-    loop = search(size, method)
+    loop = search(size, method, **change)
     batch = loop.batch(loop.train, torch.arange(size.batch), 0)
     return lambda: loop.step(batch, batch)
 
@@ -171,7 +165,7 @@ CONTENDERS = {
     "darts step": Contender(partial(step, method=Darts), lambda size: 3 * forward(size)),
     "vinnas step": Contender(partial(step, method=Vinnas), lambda size: 6 * forward(size)),
     "vinnas step, plain weights": Contender(
-        partial(step, method=PlainWeights), lambda size: 3 * forward(size)
+        partial(step, method=Vinnas, kl_weights=0.0), lambda size: 3 * forward(size)
     ),
     "preparation": Contender(preparation, lambda size: 0.0, calls=20),
     "plain ranking": Contender(plain_ranking, forward),

@@ -33,7 +33,7 @@ class Method(nn.Module, ABC):
     bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others
     # Gates of zero have no gradient: what is under them is not computed, even while gates learn.
     hard: bool = False
-    conv: ClassVar[type[nn.Conv2d]] = nn.Conv2d  # the layer it wants under the operations
+    conv: type[nn.Conv2d] = nn.Conv2d  # the layer it wants under the operations
     search: ClassVar[Mapping[str, Any]] = {}  # what it sets otherwise in the search settings
 
     def __init__(self, space: Space) -> None:

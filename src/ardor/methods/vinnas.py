@@ -61,7 +61,6 @@ class Vinnas(Method):
     """Softmax of a Gaussian draw; certain where its variance has stayed small."""
 
     bilevel: ClassVar = True
-    conv: ClassVar[type[nn.Conv2d]] = VariationalConv2d
     search: ClassVar[Mapping[str, Any]] = {
         "optimiser": "adam",
         "rate": 0.005,
@@ -76,7 +75,7 @@ class Vinnas(Method):
         self,
         space: Space,
         *,
-        kl_weights: Amount = 0.1,  # what the KL of the weights counts at the end; 1 is the ELBO
+        kl_weights: Amount = 0.1,  # of its end; 1 is the ELBO, 0 leaves the weights plain
         kl_weights_start: Share = 0.1,  # the progress at which it begins to grow from zero
         kl_gates: Amount = 1.0,
         kl_gates_start: Share = 0.2,
@@ -94,6 +93,8 @@ class Vinnas(Method):
             "entropy": entropy_start,
         }
         self.select = select
+        # Without their KL nothing would hold the weights' variances up: they would go to zero.
+        self.conv = VariationalConv2d if kl_weights else nn.Conv2d
         ops = self.choices("op")
         self.mean, self.log_var = gaussians({c.name: len(c.options) for c in ops}, spread)
         self.hierarchical = tie == "hierarchical"
