@@ -218,6 +218,12 @@ def test_all_of_a_table_is_under_the_same_settings() -> None:
     assert drawn[-1] == {"seed": 4}
 
 
+def test_rows_can_have_numbers_of_runs_of_their_own_unless_one_is_asked_for() -> None:
+    counts = read("nasbench201", source="x").counts
+    assert (counts["vinnas"], counts["snas"], counts["darts-long"]) == (5, 3, 1)
+    assert set(read("nasbench201", source="x", seeds=2).counts.values()) == {2}
+
+
 @pytest.mark.parametrize("data", ["mnist", "fashion", "cifar10"])
 def test_the_papers_figures_stand_beside_ours(data: str) -> None:
     for version, rows in (("", 2), ("-v1", 3)):

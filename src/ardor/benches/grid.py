@@ -12,7 +12,7 @@ from ardor.config import preset, presets, titles
 from ardor.errors import ArdorError, unknown
 
 FOLDER, TABLES = "benches", "benches/tables"
-CHANCE = "random"  # the row that may have a number of runs of its own
+CHANCE = "random"  # the row whose number of runs --random says
 SMALL = "-small"  # ends the names of presets that are a paper's, made smaller
 
 Layer = Mapping[str, Any]
@@ -75,11 +75,11 @@ def read(
     check_images(name, source, settings)
     asked = [{} if source is None else {"data": {"source": source}}, *timed(time)]
     changes = {row: change_of(row, found["methods"]) for row in methods or found["methods"]}
-    counts = dict.fromkeys(changes, found["seeds"] if seeds is None else seeds)
-    if CHANCE in counts:
-        counts[CHANCE] = found.get(CHANCE, counts[CHANCE]) if chance is None else chance
-    elif chance is not None:
+    own = found.get("runs", {})
+    counts = {row: own.get(row, found["seeds"]) if seeds is None else seeds for row in changes}
+    if chance is not None and CHANCE not in counts:
         raise ArdorError(f"--random {chance} is not for the bench '{name}'", "leave it out")
+    counts |= {} if chance is None else {CHANCE: chance}
     searched_by = found.get("searched_by", {}).items()
     return Grid(
         name=name,
