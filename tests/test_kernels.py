@@ -53,7 +53,8 @@ def shapes(
         (Shape(3, stride, kind=kind, relu_last=relu_last, affine=affine),)
         for kind in ("average", "maximum")
     ]
-    return [*twice, *once, *pools]
+    bare = [(Shape(3, stride, kind=kind, bare=True),) for kind in ("average", "maximum")]
+    return [*twice, *once, *pools, *bare]
 
 
 def weights_of(terms: list[Term], channels: int, dtype: torch.dtype) -> list[Tensor]:
@@ -88,7 +89,8 @@ def plain(sources: list[Tensor], terms: list[Term], gates: Tensor, weights: list
             else:
                 h = F.max_pool2d(h, 3, s.stride, 1)
             gamma, beta = w.get("gamma"), w.get("beta")
-            h = F.batch_norm(h, None, None, gamma, beta, training=True, eps=s.eps)
+            if not s.bare:
+                h = F.batch_norm(h, None, None, gamma, beta, training=True, eps=s.eps)
             h = F.relu(h) if s.relu_last else h
         outputs.append(h)
     return sum(gates[:, k, None, None, None] * output for k, output in enumerate(outputs))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ardor import spaces
 from ardor.architecture import Architecture
 from ardor.benches.truth import Truth
+from ardor.blocks import BarePool
 from ardor.compact import compact
 from ardor.data import Normalise
 from ardor.errors import ArdorError
@@ -173,7 +174,7 @@ def test_searching_uses_batch_statistics_and_bare_pools() -> None:
     assert not any(norm.track_running_stats for norm in norms.values())
     assert [name for name, norm in norms.items() if norm.affine] == ["stem.1"]
     edge = net.cells[0].edges["0>1"].candidates
-    assert isinstance(edge["avg_pool_3x3"], nn.AvgPool2d)
+    assert isinstance(edge["avg_pool_3x3"][0], BarePool)
     assert "none" not in edge
 
 

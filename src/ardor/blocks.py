@@ -1,6 +1,8 @@
 """Blocks, something and its normalisation, and chains of blocks: what candidates are made of."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,34 +11,49 @@ from torch import Tensor, nn
 from ardor import kernels
 from ardor.layers import Variational, drawn
 
+Pool = nn.MaxPool2d | nn.AvgPool2d
 NO_VARIANCE = -30.0  # its log, where a weight is zero and stays so
 
 
 class Block(nn.Module, ABC):
+    """Part of a candidate that kernels.py knows."""
+
+    @abstractmethod
+    def shape(self, *, first: bool, last: bool) -> kernels.Shape:
+        """What kernels.py must know of it at its place in a chain."""
+
+    @abstractmethod
+    def native(self) -> bool:
+        """Whether kernels.py computes the same."""
+
+    def weights(self) -> list[Tensor]:
+        """What `kernels.Shape.slots` names."""
+        return []
+
+    def remember_(self, mean: Tensor, spread: Tensor, count: int) -> None:
+        """Takes note of the statistics of a batch."""
+
+
+class Normalised(Block):
     """Something, normalised; rectified before (DARTS) or after (VINNAS)."""
 
     def __init__(self, norm: nn.BatchNorm2d, *, relu_last: bool) -> None:
         super().__init__()
         self.norm, self.relu_last = norm, relu_last
 
-    @abstractmethod
-    def shape(self, *, first: bool, last: bool) -> kernels.Shape:
-        """What kernels.py must know of it at its place in a chain."""
-
     def weights(self) -> list[Tensor]:
-        """What `kernels.Shape.slots` names."""
         return [self.norm.weight, self.norm.bias] if self.norm.affine else []
 
     def native(self) -> bool:
-        """Whether kernels.py computes the same: by the statistics of the batch."""
+        """It does so by the statistics of the batch."""
         return self.norm.training or self.norm.running_mean is None
 
     @torch.no_grad()
     def remember_(self, mean: Tensor, spread: Tensor, count: int) -> None:
-        """Moves the running statistics as BatchNorm does."""
+        """Moves the running statistics as BatchNorm does, if it has any."""
         norm = self.norm
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
+        if not norm.training or norm.running_mean is None or norm.running_var is None:
+            return
         share = 0.1 if norm.momentum is None else norm.momentum
         variance = (
             (spread.square().reciprocal() - norm.eps).clamp_min(0) * count / max(count - 1, 1)
@@ -47,7 +64,7 @@ class Block(nn.Module, ABC):
             norm.num_batches_tracked += 1
 
 
-class SeparableBlock(Block):
+class SeparableBlock(Normalised):
     """Depthwise, pointwise, normalised."""
 
     def __init__(
@@ -82,7 +99,7 @@ class SeparableBlock(Block):
         )
 
 
-class PointwiseBlock(Block):
+class PointwiseBlock(Normalised):
     """Rectified, mixed across channels, normalised."""
 
     def __init__(self, pointwise: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
@@ -99,7 +116,7 @@ class PointwiseBlock(Block):
         return pointwise_shape(self.pointwise, self.norm)
 
 
-class FactorizedReduce(Block):
+class FactorizedReduce(Normalised):
     """Halves the image without dropping pixels: two strided 1x1 convolutions, one shifted."""
 
     def __init__(self, even: nn.Conv2d, odd: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
@@ -155,12 +172,10 @@ def pointwise_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
     )
 
 
-class PoolBlock(Block):
+class PoolBlock(Normalised):
     """A pool, normalised."""
 
-    def __init__(
-        self, pool: nn.MaxPool2d | nn.AvgPool2d, norm: nn.BatchNorm2d, *, relu_last: bool
-    ) -> None:
+    def __init__(self, pool: Pool, norm: nn.BatchNorm2d, *, relu_last: bool) -> None:
         super().__init__(norm, relu_last=relu_last)
         self.pool = pool
 
@@ -169,14 +184,38 @@ class PoolBlock(Block):
         return F.relu(x) if self.relu_last else x
 
     def shape(self, *, first: bool, last: bool) -> kernels.Shape:
-        return kernels.Shape(
-            3,
-            int(self.pool.stride if isinstance(self.pool.stride, int) else self.pool.stride[0]),
-            kind="maximum" if isinstance(self.pool, nn.MaxPool2d) else "average",
+        return replace(
+            pool_shape(self.pool),
             relu_last=last and self.relu_last,
             affine=self.norm.affine,
             eps=self.norm.eps,
         )
+
+
+class BarePool(Block):
+    """A pool as it is."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__()
+        self.pool = pool
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled: Tensor = self.pool(x)
+        return pooled
+
+    def native(self) -> bool:
+        """Not in evaluation, where a network is traced and exported layer by layer."""
+        return self.training
+
+    def shape(self, *, first: bool, last: bool) -> kernels.Shape:
+        return replace(pool_shape(self.pool), bare=True)
+
+
+def pool_shape(pool: Pool) -> kernels.Shape:
+    """What kernels.py must know of a 3x3 pool."""
+    stride = pool.stride if isinstance(pool.stride, int) else pool.stride[0]
+    kind: Literal["maximum", "average"] = "average" if isinstance(pool, nn.AvgPool2d) else "maximum"
+    return kernels.Shape(3, stride, kind=kind)
 
 
 class Chain(nn.Sequential):

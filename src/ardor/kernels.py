@@ -37,6 +37,7 @@ class Shape:
     relu: bool = False  # on its input, after normalisation
     relu_last: bool = False  # on its normalised output, at the end of a chain
     uncertain: bool = False  # its weights have log-variances: activations are drawn
+    bare: bool = False  # it has no normalisation
     affine: bool = False  # its normalisation has a scale and a shift of its own
     eps: float = 1e-5
 
@@ -58,7 +59,10 @@ class Term:
 
 
 SLOTS = ("depthwise", "pointwise", "depthwise_log_var", "pointwise_log_var", "gamma", "beta")
-SIZES = ("kind", "kernel", "stride", "dilation", "relu", "relu_last", "height", "width", "inputs")
+SIZES = (
+    *("kind", "kernel", "stride", "dilation"),
+    *("relu", "relu_last", "bare", "height", "width", "inputs"),
+)
 
 
 class _Block(ctypes.Structure):
@@ -124,7 +128,7 @@ def _block(shape: Shape, height: int, width: int, channels: int) -> _Block:
     """A block on an input of that size, without its weights; to be copied."""
     block = _Block(KINDS.index(shape.kind), shape.kernel, shape.stride, shape.dilation)
     block.relu, block.relu_last, block.eps = shape.relu, shape.relu_last, shape.eps
-    block.height, block.width = height, width
+    block.bare, block.height, block.width = shape.bare, height, width
     # A stride pairs pixels, so that none is lost.
     block.inputs = shape.channels[0] * shape.stride if shape.channels else channels
     return block

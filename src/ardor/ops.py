@@ -12,7 +12,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ardor.blocks import Chain, FactorizedReduce, PointwiseBlock, PoolBlock, SeparableBlock
+from ardor.blocks import (
+    BarePool,
+    Chain,
+    FactorizedReduce,
+    PointwiseBlock,
+    PoolBlock,
+    SeparableBlock,
+)
 
 ZERO = "none"
 
@@ -103,7 +110,7 @@ def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
     )
     if (style.searching or style.relu_last) and not style.bare_pools:
         return Chain(PoolBlock(pooling, style.norm(channels), relu_last=style.relu_last))
-    return pooling
+    return Chain(BarePool(pooling))
 
 
 def skip(channels: int, stride: int, style: Style) -> nn.Module:

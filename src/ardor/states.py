@@ -100,8 +100,7 @@ def _native(parts: Sequence[tuple[Tensor, Chain | None]], gates: Tensor) -> Tens
     total, statistics = kernels.state(list(sources.values()), terms, gates, weights)
     count = total.numel() // total.shape[1]
     for index, block in enumerate(blocks):
-        if block.norm.training and block.norm.running_mean is not None:
-            block.remember_(statistics[index, 0], statistics[index, 1], count)
+        block.remember_(statistics[index, 0], statistics[index, 1], count)
     return total
 
 

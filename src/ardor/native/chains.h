@@ -85,8 +85,8 @@ static void NAME(settle)(const State *s, const Work *w) {
     for (int i = 0; i < s->channels; i++) {
         NAME(total)(w, s->channels, i, &sum, &square);
         double mean = sum / count, variance = square / count - mean * mean;
-        ((real *)b->mean)[i] = (real)mean;
-        ((real *)b->spread)[i] = (real)(1 / sqrt((variance > 0 ? variance : 0) + b->eps));
+        ((real *)b->mean)[i] = b->bare ? 0 : (real)mean;
+        ((real *)b->spread)[i] = b->bare ? 1 : (real)(1 / sqrt((variance > 0 ? variance : 0) + b->eps));
     }
     NAME(normalise)(w, s->channels);
 }
@@ -100,8 +100,8 @@ static void NAME(settle_backward)(const State *s, const Work *w) {
         double mean = ((real *)b->mean)[i], spread = ((real *)b->spread)[i], along = spread * (product - mean * sum);
         double slope = spread * (b->gamma ? ((const real *)b->gamma)[i] : 1), slope_z = -slope * spread * along / count;
         w->slope_g[i] = (real)slope;
-        w->slope_z[i] = (real)slope_z;
-        w->level_z[i] = (real)(-slope * sum / count - slope_z * mean);
+        w->slope_z[i] = b->bare ? 0 : (real)slope_z;
+        w->level_z[i] = b->bare ? 0 : (real)(-slope * sum / count - slope_z * mean);
         if (b->dgamma) ((real *)b->dgamma)[i] = (real)along, ((real *)b->dbeta)[i] = (real)sum;
     }
 }

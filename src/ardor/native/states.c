@@ -43,7 +43,7 @@ enum { SEPARABLE, AVERAGE, MAXIMUM, POINTWISE };
 
 typedef struct {
     int kind, kernel, stride, dilation;
-    int relu, relu_last; /* on the input; on the normalised output */
+    int relu, relu_last, bare; /* on the input; on the normalised output; whether that is none */
     int height, width, inputs; /* of the input; its channels, or twice as many where pixels are paired */
     uint32_t key[2];     /* of the noise */
     double eps;
