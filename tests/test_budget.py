@@ -13,8 +13,9 @@ from ardor.budget import AIM, Course, Pace, Schedule
 from ardor.config import LONGEST, SearchConfig, resolve
 from ardor.data import Images
 from ardor.errors import ArdorError, Interrupted
+from ardor.found import Found
 from ardor.runtime import Progress, Runtime
-from ardor.search import Found, search
+from ardor.search import search
 
 BASE = {"batch": 4, "augment": (), "warmup": 0.2, "epochs": LONGEST, "shrink": 0}
 

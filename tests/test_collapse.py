@@ -35,7 +35,6 @@ from ardor.runtime import load as load_checkpoint
 from ardor.search import SearchLoop, halves
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
-from ardor.stages import found_json
 from ardor.steps import Batch
 from ardor.watch import Watch
 
@@ -393,7 +392,7 @@ def test_stopped_and_resumed_it_is_the_same(stop: int, bright: Images, tmp_path:
     broken.run()
     again = make(bright, tmp_path / "broken", stop_on_collapse=True)
     again.run()
-    ends = [found_json(loop.found()) for loop in (whole, broken, again)]
+    ends = [loop.found().to_json() for loop in (whole, broken, again)]
     assert ends[0] == ends[1] == ends[2]
     assert warned(tmp_path / "broken") == {4: [WARNING, ENDED]}
     ours, theirs = (

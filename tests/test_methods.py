@@ -15,9 +15,10 @@ from ardor.architecture import Architecture
 from ardor.config import SearchConfig, resolve
 from ardor.data import Images
 from ardor.errors import Interrupted
+from ardor.found import Found
 from ardor.methods import Method
 from ardor.runtime import Runtime
-from ardor.search import Found, search
+from ardor.search import search
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
 from ardor.spaces.nasbench201 import Nasbench201

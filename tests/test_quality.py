@@ -13,9 +13,10 @@ import torch
 from ardor import methods
 from ardor.config import resolve
 from ardor.data import Images
+from ardor.found import Found
 from ardor.methods.random import Random
 from ardor.runtime import Runtime
-from ardor.search import Found, search
+from ardor.search import search
 from ardor.spaces.cells import Cells
 
 USEFUL = "sep_conv_5x5"

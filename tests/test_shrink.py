@@ -24,7 +24,6 @@ from ardor.runtime import Progress, Runtime, load
 from ardor.search import SearchLoop, halves
 from ardor.shrink import in_a_row, leaving, with_gone
 from ardor.spaces.cells import Cells
-from ardor.stages import found_json
 from ardor.terminal import Screen
 
 SPACE = Cells(
@@ -188,7 +187,7 @@ def test_stopped_and_resumed_it_is_the_same(
         make(bright, tmp_path / "broken", stopping_at(stop), method=method).run()
     broken = make(bright, tmp_path / "broken", method=method)
     broken.run()
-    assert found_json(broken.found()) == found_json(whole.found())
+    assert broken.found().to_json() == whole.found().to_json()
     assert str(broken.method.gone) == str(whole.method.gone)  # in the same order as well
     assert LEFT in [name for line in lines(tmp_path / "broken") for name in line["left"]]
     ours, theirs = (end_of(tmp_path / name) for name in ("whole", "broken"))

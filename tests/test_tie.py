@@ -13,10 +13,11 @@ from ardor.cli import cli
 from ardor.config import SearchConfig, resolve
 from ardor.data import Images
 from ardor.errors import ArdorError, Interrupted
+from ardor.found import Found
 from ardor.methods.vinnas import Vinnas
 from ardor.plan import layered
 from ardor.runtime import Runtime
-from ardor.search import Found, search
+from ardor.search import search
 from ardor.spaces.cells import Cells
 
 OPS = "sep_conv_3x3,skip_connect,none"

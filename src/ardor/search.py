@@ -1,23 +1,22 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
-from ardor.architecture import Architecture, certainty
+from ardor.architecture import certainty
 from ardor.bayes import Gates
 from ardor.budget import Course, Pace
 from ardor.config import SearchConfig
 from ardor.data import Images, Normalise, augment, stratified
+from ardor.found import Candidate, Found
 from ardor.measure import logits_of, scores
 from ardor.methods import Epochs, Method
 from ardor.parts import count_of
-from ardor.posterior import DRAWS, Likely, likeliest, probabilities, strengths
+from ardor.posterior import DRAWS, likeliest, probabilities, strengths
 from ardor.runtime import Runtime
 from ardor.schedules import RATES
 from ardor.shrink import hold_only_, in_a_row, leaving, with_gone
@@ -38,28 +37,6 @@ from ardor.steps import (
 from ardor.watch import Watch, watched
 
 CURVATURE_BATCHES = 4
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An architecture, and how it does on held-out images with the supernet's weights."""
-
-    architecture: Architecture
-    accuracy: float
-    nll: float
-
-
-@dataclass(frozen=True)
-class Found:
-    """The architecture a search ends with, what it was chosen from, and how sure the method is."""
-
-    architecture: Architecture
-    candidates: tuple[Candidate, ...]  # best first
-    probabilities: Mapping[str, Mapping[str, float]]  # choice -> option -> probability
-    strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
-    gone: Epochs  # what left the supernet, each after which epoch
-    likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
-    watched: Mapping[str, float]  # what the collapse watch saw
 
 
 def search(

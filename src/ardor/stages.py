@@ -1,8 +1,7 @@
 """The stages of a run: each reads what the one before wrote, from where it was left."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ardor import methods
 from ardor.card import card
@@ -13,14 +12,12 @@ from ardor.files import write, write_json
 from ardor.measure import logits_of, scores
 from ardor.model import Model
 from ardor.plan import completed, unnamed
-from ardor.posterior import Likely
 from ardor.prune import prune as pruned
 from ardor.pruning import smaller
 from ardor.report import draw
 from ardor.report import report as report_page
 from ardor.run import NO_COST, STAGES, WRITTEN, Run
 from ardor.runtime import measured
-from ardor.search import Found
 from ardor.search import search as search_space
 from ardor.train import train as train_network
 
@@ -59,7 +56,7 @@ def search(run: Run) -> None:
         space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
     )
     write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
-    write_json(run.folder / "architecture.json", found_json(found))
+    write_json(run.folder / "architecture.json", found.to_json())
     run.add_metrics(taken_out=sum(map(len, found.gone.values())), **found.watched)
 
 
@@ -161,41 +158,3 @@ def costed(run: Run, stage: str) -> Iterator[None]:
     run.add_metrics(stages={stage: total})
     if stopped:
         raise stopped
-
-
-def found_json(found: Found) -> dict[str, Any]:
-    """The content of architecture.json: the architecture, and how sure the search is of it."""
-    return {
-        **found.architecture.to_json(),
-        "probabilities": found.probabilities,
-        "strengths": found.strengths,
-        "left": found.gone,
-        "candidates": [
-            {
-                "kept": dict(candidate.architecture.kept),
-                "held_out_accuracy": candidate.accuracy,
-                "held_out_nll": candidate.nll,
-            }
-            for candidate in found.candidates
-        ],
-        **likelihoods(found.likeliest),
-    }
-
-
-def likelihoods(likeliest: Sequence[Likely]) -> dict[str, Any]:
-    """How likely the one found is, and its runners-up; nothing without a posterior over them."""
-    if not likeliest:
-        return {}
-    own, *others = likeliest
-    return {
-        "probability": own.probability,
-        "runners_up": [
-            {
-                "kept": dict(other.architecture.kept),
-                "probability": other.probability,
-                "times_as_likely": other.times_as_likely,
-                "standard_error": other.standard_error,
-            }
-            for other in others
-        ],
-    }
