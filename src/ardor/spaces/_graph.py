@@ -40,10 +40,15 @@ class Graph(nn.Module):
         if ops:
             self.edges[edge] = Mixed(options, ops, partial=style.share, stride=stride)
 
+    @property
+    def hard(self) -> bool:
+        """Whether gates of zero are shut even while they learn, as on its edges."""
+        return any(mixed.hard for mixed in self.edges.values() if isinstance(mixed, Mixed))
+
     def node(self, node: int, states: Sequence[Tensor], gates: Gates | None) -> Tensor | None:
         """What a node adds up, from the states before it; None where no edge reaches it."""
         edge_gates = self._gate(gates, f">{node}")
-        closed = shut(edge_gates)
+        closed = shut(edge_gates, hard=self.hard)
         return state(
             [
                 self._edge(source, node, states[source], gates, edge_gates)
