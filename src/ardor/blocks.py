@@ -30,9 +30,6 @@ class Block(nn.Module, ABC):
         """What `kernels.Shape.slots` names."""
         return []
 
-    def remember_(self, mean: Tensor, spread: Tensor, count: int) -> None:
-        """Takes note of the statistics of a batch."""
-
 
 class Normalised(Block):
     """Something, normalised; rectified before (DARTS) or after (VINNAS)."""
@@ -48,12 +45,17 @@ class Normalised(Block):
         """It does so by the statistics of the batch."""
         return self.norm.training or self.norm.running_mean is None
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a batch moves its running statistics."""
+        return self.norm.training and self.norm.running_mean is not None
+
     @torch.no_grad()
     def remember_(self, mean: Tensor, spread: Tensor, count: int) -> None:
-        """Moves the running statistics as BatchNorm does, if it has any."""
+        """Moves the running statistics as BatchNorm does."""
         norm = self.norm
-        if not norm.training or norm.running_mean is None or norm.running_var is None:
-            return
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
         share = 0.1 if norm.momentum is None else norm.momentum
         variance = (
             (spread.square().reciprocal() - norm.eps).clamp_min(0) * count / max(count - 1, 1)

@@ -78,9 +78,7 @@ def of_training(
     """The training of an architecture, given or drawn at random, at the final network's size."""
     runtime = Runtime.start(config.device, config.seed)
     final = final_space(config)
-    kept = (given or methods.make("random", final, {}).draw(1)[0]).kept
-    architecture = final.architecture(dict(kept))
-    final.check(architecture)
+    architecture = final.adopted(given or methods.make("random", final, {}).draw(1)[0])
     parts = parts_of(images.train, config.train, config.seed)
     loop = TrainLoop(architecture, parts, config.train, folder, runtime)
     need, course = fitted("train", loop), loop.stage.course

@@ -63,10 +63,9 @@ class Run:
         config, images = resolved(layers)
         run = cls(folder, config, stages)
         run.dataset = images
+        own = run.space().adopted(given) if given else None
         with new_folder(folder) as filling:
-            if given:
-                run.space().check(given)
-                own = run.space().architecture(dict(given.kept))
+            if own:
                 write_json(filling / "architecture.json", own.to_json())
             content = {**about(command), "stages": stages, **run.config.model_dump()}
             write_json(filling / "config.json", content)
@@ -190,11 +189,11 @@ class Run:
             )
         found = Architecture.from_json(read_json(self.folder / "architecture.json"))
         space = self.space()
-        space.check(found)
+        own = space.adopted(found)
         # Settings that an older file does not have are the defaults.
         if found.space != self.config.space["name"] or spaces.of(found) != space:
             raise spaces.foreign("its space or settings are not those in config.json")
-        return space.architecture(dict(found.kept))
+        return own
 
     def space(self) -> spaces.Space:
         """The space that is searched."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor import kernels
-from ardor.blocks import Chain
+from ardor.blocks import Chain, Normalised
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ def _native(parts: Sequence[tuple[Tensor, Chain | None]], gates: Tensor) -> Tens
     total, statistics = kernels.state(list(sources.values()), terms, gates, weights)
     count = total.numel() // total.shape[1]
     for index, block in enumerate(blocks):
-        block.remember_(statistics[index, 0], statistics[index, 1], count)
+        if isinstance(block, Normalised) and block.remembers:
+            block.remember_(statistics[index, 0], statistics[index, 1], count)
     return total
 
 

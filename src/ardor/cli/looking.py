@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ardor.cli.group import FOLDER, answering, changing, cli
-from ardor.cli.working import command, continued_by, screen_of
+from ardor.cli.working import architecture_of, command, continued_by, screen_of
 
 LISTS = ["methods", "spaces", "data", "presets", "settings", "benches"]
 
@@ -25,10 +25,9 @@ LISTS = ["methods", "spaces", "data", "presets", "settings", "benches"]
 @answering
 def show(path: Path, every: bool, count: int | None, as_json: bool, quiet: bool) -> None:
     """The cells that were found, and how sure the search is of each choice."""
-    from ardor.files import read_json
     from ardor.show import shown
 
-    content = read_json(path / "architecture.json" if path.is_dir() else path)
+    content = architecture_of(path)
     screen_of(as_json, quiet).result(content, shown(content, every=every, runners_up=count))
 
 

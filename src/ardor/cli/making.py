@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor.cli.group import FOLDER, Command, answering, changing, cli, existing
-from ardor.cli.working import command, screen_of, work
+from ardor.cli.working import architecture_of, command, screen_of, work
 
 if TYPE_CHECKING:
     from ardor.architecture import Architecture
@@ -105,9 +105,8 @@ def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quie
 def _architecture(path: Path) -> "Architecture":
     """The architecture of a run, or in a file."""
     from ardor.architecture import Architecture
-    from ardor.files import read_json
 
-    return Architecture.from_json(read_json(path / "architecture.json" if path.is_dir() else path))
+    return Architecture.from_json(architecture_of(path))
 
 
 def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:

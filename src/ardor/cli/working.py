@@ -4,7 +4,8 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ardor.errors import Interrupted
 
@@ -38,6 +39,13 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     screen.result({"run": str(run.folder), **run.metrics}, metrics_table(run.metrics))
     if run.done("report"):
         screen.say(f"report: {run.folder / 'report.html'}")
+
+
+def architecture_of(path: Path) -> Any:
+    """The content of an architecture's file, or of the one in a run folder."""
+    from ardor.files import read_json
+
+    return read_json(path / "architecture.json" if path.is_dir() else path)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ static void NAME(pool)(const State *s, const Work *w, Scratch *a, const real *x,
                 put(z + p * c + ch, part * NAME(pooled)(NAME(pooled)(get(at + ch), get(at + c + ch), average),
                                                          get(at + 2 * c + ch), average));
         }
-        NAME(add_moments)(z, z, c, wide, sums, sums + c);
+        if (!b->bare) NAME(add_moments)(z, z, c, wide, sums, sums + c);
     }
 }
 

@@ -128,6 +128,11 @@ class Space(ABC):
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
         return Architecture.of(discover.name_of(type(self)), settings, kept)
 
+    def adopted(self, architecture: Architecture) -> Architecture:
+        """The same decisions in this space; an ArdorError unless they are just its own."""
+        self.check(architecture)
+        return self.architecture(dict(architecture.kept))
+
     def masks(self, architecture: Architecture) -> Gates:
         """The gates that leave in the supernet just what `architecture` keeps: one or zero each."""
         return {

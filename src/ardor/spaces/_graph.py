@@ -24,6 +24,7 @@ class Graph(nn.Module):
         self.sources = {node: range(node) for node in nodes}
         self.inputs = nn.ModuleList(inputs)  # what is done to the inputs, where anything is
         self.edges = nn.ModuleDict()
+        self.hard = False  # whether edges under a gate of zero are shut even while it learns
 
     def connect(
         self,
@@ -39,11 +40,6 @@ class Graph(nn.Module):
         ops = {op: OPS[op](seen, stride, style) for op in kept if op != ZERO}
         if ops:
             self.edges[edge] = Mixed(options, ops, partial=style.share, stride=stride)
-
-    @property
-    def hard(self) -> bool:
-        """Whether gates of zero are shut even while they learn, as on its edges."""
-        return any(mixed.hard for mixed in self.edges.values() if isinstance(mixed, Mixed))
 
     def node(self, node: int, states: Sequence[Tensor], gates: Gates | None) -> Tensor | None:
         """What a node adds up, from the states before it; None where no edge reaches it."""
@@ -123,6 +119,11 @@ class GraphNet(Net):
     def take_out(self, choice: Choice, option: str) -> None:
         for cell, edge in self._of(choice):
             cell.take_out(edge, option)
+
+    def hard_gates_(self, hard: bool) -> None:
+        super().hard_gates_(hard)
+        for cell in self._graphs():
+            cell.hard = hard
 
     def idle(self) -> list[tuple[nn.ModuleDict, str]]:
         return [found for cell in self._graphs() for found in cell.idle()]
