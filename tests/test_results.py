@@ -16,7 +16,7 @@ def test_the_pages_are_what_the_results_say() -> None:
     text = (ROOT / "README.md").read_text()
     assert page.MARKED.search(text)
     assert page.readme(text, results) == text
-    assert {found[2] for found in page.MARKED.finditer(text)} <= set(results)
+    assert set(results) == {found[2] for found in page.MARKED.finditer(text)}
 
 
 def test_results_carry_what_made_them() -> None:
