@@ -11,7 +11,7 @@ from ardor.budget import Course, Pace
 from ardor.cli import cli
 from ardor.errors import ArdorError
 from ardor.estimate import LONG, TIMED, timed, total
-from ardor.memory import Need
+from ardor.memory import ROOM, Need
 
 MB = 2**20
 TINY = [
@@ -87,7 +87,7 @@ def test_a_dry_search_times_the_search_alone() -> None:
 
 
 def test_a_step_that_does_not_fit_is_timed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ardor.memory.free", lambda device: 150.0 * MB)
+    monkeypatch.setattr("ardor.memory.free", lambda device: ROOM * 150.0 * MB)
     shown = ardor("run", "images.npz", *TINY, "--dry-run")
     assert "140 MB" in shown.stdout  # four images at a time: 100 + 4 * 10
     assert "--set search.accumulate=2\n" in shown.stdout

@@ -13,7 +13,7 @@ from ardor import memory, methods
 from ardor.config import SearchConfig
 from ardor.data import Images
 from ardor.errors import ArdorError
-from ardor.memory import Need, check, free, in_use, need
+from ardor.memory import ROOM, Need, check, free, in_use, need
 from ardor.runtime import Progress, Runtime
 from ardor.search import search
 from ardor.spaces.cells import Cells
@@ -72,14 +72,14 @@ def test_where_nobody_counts_there_is_no_estimate(monkeypatch: pytest.MonkeyPatc
 def test_too_much_is_refused_with_the_parts_that_fit(there: float, parts: int) -> None:
     needed = Need(fixed=100.0, image=10.0)
     with pytest.raises(ArdorError, match="64 images at a time") as caught:
-        check("search", needed, there, images=64, parts=1)
+        check("search", needed, ROOM * there, images=64, parts=1)
     assert f"--set search.accumulate={parts}" in caught.value.hint
-    check("search", needed, there, images=64, parts=parts)
+    check("search", needed, ROOM * there, images=64, parts=parts)
 
 
 def test_what_never_fits_needs_a_smaller_network() -> None:
     with pytest.raises(ArdorError) as caught:
-        check("train", Need(100.0, 10.0), 90.0, images=64, parts=2)
+        check("train", Need(100.0, 10.0), 100.0, images=64, parts=2)
     assert "space.channels" in caught.value.hint
 
 

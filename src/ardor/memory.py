@@ -16,6 +16,9 @@ TRIED = (2, 8)  # images of the two passes that are measured
 # Of the weights: gradients, two moments of an optimiser, and one on the way to a checkpoint.
 COPIES = 4
 WASTE = 1.1  # what the allocator loses between tensors, as seen on supernets of 1 to 4 GB
+# What must be free, as a multiple of the need: with layers that keep many tensors glibc 2.36, which
+# cannot use an aligned block again for one of its own size, was seen to lose half as much again.
+ROOM = 1.6
 
 
 class _Allocated(ctypes.Structure):
@@ -38,6 +41,10 @@ class Need:
     def of(self, images: int) -> float:
         """With so many images at a time."""
         return self.fixed + self.image * images
+
+    def fits(self, images: int, there: float) -> bool:
+        """Whether so many at a time are safe with what is there."""
+        return ROOM * self.of(images) <= there
 
 
 def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
@@ -143,13 +150,13 @@ def size(count: float) -> str:
 def parts_that_fit(needed: Need, there: float, *, images: int, parts: int) -> int:
     """The least number of parts, from `parts` on, in which a step fits; 0 where none does."""
     counts = range(parts, max(parts, images // 2) + 1)
-    return next((n for n in counts if needed.of(-(-images // n)) <= there), 0)
+    return next((n for n in counts if needed.fits(-(-images // n), there)), 0)
 
 
 def check(section: str, needed: Need, there: float, *, images: int, parts: int) -> None:
     """An ArdorError where a step does not fit, with the number of parts in which it would."""
     part = -(-images // parts)
-    if needed.of(part) <= there:
+    if needed.fits(part, there):
         return
     fitting = parts_that_fit(needed, there, images=images, parts=parts)
     hint = "use a smaller network: --set space.channels, or a shorter space.layout"
@@ -157,7 +164,7 @@ def check(section: str, needed: Need, there: float, *, images: int, parts: int) 
         smaller = -(-images // fitting)
         hint = f"compute it {smaller} images at a time: --set {section}.accumulate={fitting}"
     raise ArdorError(
-        f"a step with {part} images at a time needs about {size(needed.of(part))} of memory; "
-        f"{size(there)} are free",
+        f"a step with {part} images at a time needs about {size(needed.of(part))} of memory, "
+        f"safely {size(ROOM * needed.of(part))}; {size(there)} are free",
         hint,
     )
