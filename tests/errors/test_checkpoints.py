@@ -1,0 +1,51 @@
+"""Checkpoints: a damaged one is told, and the one before it taken."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ardor import runtime
+from errors.user import cut, done, edit, files, flip, put, refused
+
+# What torch, onnx or tensorboard deprecate is no failure of the command under test.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def checkpoints(run: Path) -> list[Path]:
+    return sorted((run / "checkpoint").iterdir())
+
+
+def forge(path: Path) -> None:
+    tensors, facts = runtime.load(path)
+    runtime.save(path, tensors, {**facts, "position": "here"})
+
+
+@pytest.mark.parametrize("damage", [cut, flip, forge, lambda path: path.write_text("junk")])
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_taken(
+    begun: Path, searched: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(checkpoints(begun)[-1])
+    said = done("resume", begun)
+    assert "search-00003" in said.line("warning")
+    assert "going back to the checkpoint before it" in said.line("warning")
+    name = "architecture.json"
+    assert (begun / name).read_bytes() == (searched / name).read_bytes()
+
+
+@pytest.mark.parametrize("damage", [cut, flip, forge, lambda path: path.write_text("junk")])
+def test_the_only_checkpoint_damaged_is_an_error(
+    begun: Path, damage: Callable[[Path], None]
+) -> None:
+    checkpoints(begun)[0].unlink()
+    damage(checkpoints(begun)[0])
+    before = files(begun)
+    refused("resume", begun, error="search-00003-000000.safetensors'")
+    assert files(begun) == before
+
+
+def test_a_checkpoint_of_other_settings_is_not_taken(begun: Path) -> None:
+    edit(begun / "config.json", put("space", "channels", value=3))
+    before = files(begun)
+    refused("resume", begun, error="does not fit this run", hint="config.json")
+    assert files(begun) == before

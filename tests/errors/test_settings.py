@@ -1,0 +1,132 @@
+"""Settings and options: refused before a folder is made."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from errors.user import TINY, done, refused
+
+# What torch, onnx or tensorboard deprecate is no failure of the command under test.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+SETTINGS = [
+    ("--method vinas", "unknown method 'vinas'", "did you mean 'vinnas'?"),
+    ("--method ''", "method.name = '' must be the name of a method", "ardor list methods"),
+    ("--method ..x", "method.name = '..x' must be the name of a method", ""),
+    ("--method no.such", "no module 'no.such' for the method", "PYTHONPATH"),
+    ("--method json.decoder", "module 'json.decoder' has 0 classes", ""),
+    ("--space cels", "unknown space 'cels'", "did you mean 'cells'?"),
+    ("--preset digit", "unknown preset 'digit'", "did you mean 'digits'?"),
+    ("--set search.epoch=3", "unknown setting 'search.epoch'", "did you mean 'search.epochs'?"),
+    ("--set serch.epochs=3", "unknown setting 'serch'", "did you mean 'search'?"),
+    ("--set method.kl_gate=1", "unknown setting 'method.kl_gate'", "'method.kl_gates'"),
+    ("--set space.chanels=4", "unknown setting 'space.chanels'", "'space.channels'"),
+    ("--set network.chanels=3", "unknown setting 'network.chanels'", "'network.channels'"),
+    ("--set qqq=3", "unknown setting 'qqq'; known: data, device", "choose one"),
+    ("--set search.batch=0", "search.batch = 0 must be greater than or equal to 2", ""),
+    ("--set search.rate=-1", "search.rate = -1 must be greater than 0", ""),
+    ("--set search.rate=nan", "search.rate = nan must be a finite number", ""),
+    ("--set train.rate=inf", "train.rate = inf must be a finite number", ""),
+    ("--set search.rate=fast", "search.rate = 'fast' must be a number", "ardor list settings"),
+    ("--set method.kl_gates=nan", "method.kl_gates = nan must be a finite number", ""),
+    ("--set prune.threshold=nan", "prune.threshold = nan must be a finite number", ""),
+    ("--set seed=-1", "seed = -1 must be greater than or equal to 0", ""),
+    ("--set seed=1.5", "seed = 1.5 must be a whole number", ""),
+    ("--set seed=true", "seed = True must be a whole number", ""),
+    ("--seed -1", "seed = -1 must be greater than or equal to 0", ""),
+    ("--epochs -1", "search.epochs = -1 must be greater than or equal to 0", ""),
+    ("--epochs 1000000", "search.epochs = 1000000 must be less than or equal to 99999", ""),
+    ("--set search.epochs.x=4", "search.epochs = {'x': 4} must be a whole number", ""),
+    ("--set search.augment=crop", "search.augment = 'crop' must be a list", ""),
+    ("--set search.gate_betas=[0.5]", "search.gate_betas.1 = [0.5] must be given", ""),
+    ("--set train.variational=7", "train.variational = 7 must be true or false", ""),
+    ("--set space.layout=NXR", "space.layout 'NXR' must be cells N and R", "for example"),
+    ("--set space.layout=6", "space.layout = 6 must be text", ""),
+    ("--set space.layout=RRRR", "'RRRR' halves 8 pixels more often", "fewer reduction cells"),
+    ("--set network.layout=RRRR", "'RRRR' halves 8 pixels more often", "fewer reduction cells"),
+    ("--set space.ops=sep_conv_3x4", "unknown operation 'sep_conv_3x4'", "'sep_conv_3x3'"),
+    ("--set space.ops=skip_connect", "must be at least two operations", ""),
+    ("--set space.classes=3", "space.classes = 3 must be left out", "data.size"),
+    ("--set network.image=[1,8,8]", "network.image = [1, 8, 8] must be left out", "data.size"),
+    ("--set network.states=3", "{'states': 3} change the choice 'reduce/0>3'", "channels"),
+    ("--method darts --set method.order=3", "method.order = 3 must be 1 or 2", ""),
+    ("--set device=tpu", "device = 'tpu' must be 'auto', 'cpu', 'cuda' or 'mps'", ""),
+    ("--device tpu", "device = 'tpu' must be 'auto', 'cpu', 'cuda' or 'mps'", ""),
+    ("--time soon", "search.time = 'soon' must be a time such as 20m", "ardor list settings"),
+    ("--set search.accumulate=0", "search.accumulate = 0 must be greater than or equal to 1", ""),
+    ("--set novalue", "'novalue' must be NAME=VALUE", "for example"),
+    ("--set =3", "'=3' must be NAME=VALUE", "for example"),
+    ("--set search=3", "search = 3 must be settings by name", "search.NAME=VALUE"),
+    ("--set data=3", "data = 3 must be settings by name", ""),
+    ("--set method=darts", "method = 'darts' must be settings by name", ""),
+    ("--set method.name=5", "method.name = 5 must be the name of a method", ""),
+    ("--set data.size=4", "data.size is 4; must be 0 or at least 8", ""),
+    ("--set data.channels=2", "data.channels = 2 must be 0, 1 or 3", ""),
+    ("--set data.test=0", "data.test is 0.0; must lie between 0 and 1", ""),
+    ("--set data.test=0.9", "class 'a' in", "lower data.test"),
+    ("--set data.source=nowhere", "no such file or folder: 'nowhere'", ""),
+    ("--config nowhere.toml", "'nowhere.toml': No such file or directory", "TOML"),
+    ("--config .", "cannot read settings from '.': Is a directory", "TOML"),
+    ("--config broken.toml", "cannot read settings from 'broken.toml': ", "TOML"),
+    ("--config binary.toml", "cannot read settings from 'binary.toml': ", "TOML"),
+    ("--config wrong.toml", "search.batch = -3 must be greater than or equal to 2", ""),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "hint"), SETTINGS, ids=[s[0] for s in SETTINGS])
+def test_a_wrong_setting_is_named_and_no_folder_is_made(
+    data: Path, tmp_path: Path, words: str, error: str, hint: str
+) -> None:
+    (tmp_path / "broken.toml").write_text("[search\nepochs = 3")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "wrong.toml").write_text("[search]\nbatch = -3")
+    arguments = ["" if word == "''" else word for word in words.split(" ")]
+    refused("search", data, "--run", "new", *TINY, *arguments, error=error, hint=hint)
+    refused("run", data, *TINY, *arguments, error=error, hint=hint)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "binary.toml",
+        "broken.toml",
+        "wrong.toml",
+    ]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_a_device_that_is_not_there_is_told_before_a_folder_is_made(data: Path) -> None:
+    refused("run", data, "--run", "new", *TINY, "--device", "cuda", error="no device 'cuda'")
+    assert not Path("new").exists()
+
+
+USAGE = [
+    ("serch", "unknown command 'serch'; known: bench, check", "did you mean 'search'?"),
+    ("qqq", "unknown command 'qqq'", "choose one"),
+    ("--nope", "No such option '--nope'", "see 'ardor --help'"),
+    ("run", "Missing argument 'DATA'", "see 'ardor run --help'"),
+    ("run d --epochs x", "'x' is not a valid integer", "see 'ardor run --help'"),
+    ("run d --seed 1.5", "'1.5' is not a valid integer", "see 'ardor run --help'"),
+    ("run d --set", "Option '--set' requires an argument", "--help'"),
+    ("list", "Choose from: methods, spaces, data", "see 'ardor list --help'"),
+    ("list qqq", "'qqq' is not one of 'methods'", "see 'ardor list --help'"),
+    ("compare", "Missing argument 'RUN...'", "see 'ardor compare --help'"),
+    ("predict run", "Missing argument 'IMAGES...'", "see 'ardor predict --help'"),
+    ("bench digits --seeds 0", "0 is not in the range", "see 'ardor bench --help'"),
+    ("prune run --threshold x", "'x' is not a valid float", "see 'ardor prune --help'"),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "hint"), USAGE, ids=[u[0] for u in USAGE])
+def test_wrong_usage_ends_with_2(words: str, error: str, hint: str) -> None:
+    refused(*words.split(), error=error, hint=hint, code=2)
+
+
+def test_nothing_at_all_is_answered_with_help() -> None:
+    assert "Usage: ardor" in done().out
+
+
+def test_an_unknown_bench_is_refused() -> None:
+    refused("bench", "digit", error="unknown bench 'digit'", hint="did you mean 'digits'?")
+    refused("bench", "speed", "--data", "x", error="--data x is not for the bench 'speed'")
+    Path("file").write_text("mine")
+    refused("bench", "digits", "--folder", "file", error="cannot write 'file/digits")
+    assert Path("file").read_text() == "mine"
