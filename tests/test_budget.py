@@ -85,8 +85,6 @@ def test_progress_goes_on_from_where_the_length_changed() -> None:
     schedule = Schedule(10.0).changed(2.0, 6.0)
     progress = [schedule.progress(at) for at in (2.0, 4.0, 6.0, 7.0)]
     assert progress == pytest.approx([0.2, 0.6, 1.0, 1.0])
-    assert schedule.point(0.6) == pytest.approx(4.0)
-    assert schedule.point(0.1) == 2.0  # before the change: already passed
 
 
 def test_time_left_knows_that_steps_get_dearer() -> None:
@@ -98,6 +96,18 @@ def test_time_left_knows_that_steps_get_dearer() -> None:
         pace.add_step(0.5, 5.0)
     pace.add_between(7.0)
     assert pace.left(Schedule(4.0), 3.0, 3, 10) == pytest.approx(10 * 5 + 7 + 2 * 7)
+
+
+@pytest.mark.parametrize("at", [0.0, 1.0, 2.5, 3.0, 6.2, 11.9, 12.0])
+def test_every_round_has_cheap_steps_of_its_own(at: float) -> None:
+    pace = Pace(dearer_from=0.25, rounds=3)  # the first of every four epochs is cheap
+    for _ in range(4):
+        pace.add_step(0.0, 1.0)
+        pace.add_step(0.3, 5.0)
+    pace.add_between(0.0)
+    points = [n / 100 for n in range(round(at * 100), 1200)]
+    expected = sum(1.0 if point % 4 < 1 else 5.0 for point in points) / 100
+    assert pace.left(Schedule(12.0), at, 0, 1) == pytest.approx(expected, abs=1e-6)
 
 
 def test_few_seconds_see_few_held_out_images() -> None:

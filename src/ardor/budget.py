@@ -33,11 +33,6 @@ class Schedule:
         share = (at - self.since) / ((self.length - self.since) or 1.0)
         return min(1.0, self.then + (1 - self.then) * share)
 
-    def point(self, progress: float) -> float:
-        """Where that progress is reached; never before the last change."""
-        share = (progress - self.then) / (1 - self.then) if self.then < 1 else 0.0
-        return self.since + max(0.0, share) * (self.length - self.since)
-
     def changed(self, at: float, length: float) -> "Schedule":
         """Another length from here on."""
         return Schedule(length, at, self.progress(at))
@@ -46,13 +41,20 @@ class Schedule:
 class Pace:
     """Seconds of a step, before and after steps get dearer, and of what lies between epochs.
 
-    What has not been seen yet is guessed: `dearer` times a step before, `between` steps.
+    What has not been seen yet is guessed: `dearer` times a step before, `between` steps. A way of
+    several rounds begins with cheap steps in each of them.
     """
 
     def __init__(
-        self, *, dearer_from: float = 0.0, dearer: float = 1.0, between: float = 0.0, looks: int = 0
+        self,
+        *,
+        dearer_from: float = 0.0,
+        dearer: float = 1.0,
+        rounds: int = 1,
+        between: float = 0.0,
+        looks: int = 0,
     ) -> None:
-        self.dearer_from, self.dearer = dearer_from, dearer
+        self.dearer_from, self.dearer, self.rounds = dearer_from, dearer, rounds
         self.looks = looks  # at held-out images, after the last epoch
         self.guess = between
         self._steps = tuple(deque[float](maxlen=RECENT) for _ in range(2))
@@ -60,7 +62,16 @@ class Pace:
 
     def add_step(self, progress: float, seconds: float) -> None:
         """A step that began at that progress."""
-        self._steps[progress >= self.dearer_from].append(seconds)
+        self._steps[self.late(progress)].append(seconds)
+
+    def late(self, progress: float) -> bool:
+        """Whether steps that begin there have become dearer."""
+        return progress >= 1 or progress * self.rounds % 1 >= self.dearer_from
+
+    def cheap(self, progress: float) -> float:
+        """The share of the whole way that was cheap up to there."""
+        rounds, rest = divmod(progress * self.rounds, 1)
+        return (rounds * self.dearer_from + min(rest, self.dearer_from)) / self.rounds
 
     def add_between(self, seconds: float) -> None:
         """Validation, curvature and checkpoint after an epoch."""
@@ -90,9 +101,10 @@ class Pace:
 
     def left(self, schedule: Schedule, at: float, epoch: int, steps: int) -> float:
         """Seconds to the end of a schedule, from a point in an epoch of `steps` steps."""
-        turn = min(max(schedule.point(self.dearer_from), at), schedule.length)
-        early, late = turn - at, max(schedule.length, at) - turn
-        seconds = early * steps * self.step(late=False) + late * steps * self.step(late=True)
+        progress, rest = schedule.progress(at), max(0.0, schedule.length - at)
+        cheap = self.cheap(1.0) - self.cheap(progress)
+        early = rest * cheap / (1 - progress) if progress < 1 else 0.0
+        seconds = steps * (early * self.step(late=False) + (rest - early) * self.step(late=True))
         return seconds + (ceil(schedule.length) - epoch) * self.between() + self.looks * self.look()
 
 

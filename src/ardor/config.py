@@ -55,7 +55,8 @@ class SearchConfig(Fitting):
     time: Time = 0.0  # the search ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     fraction: float = Field(default=1.0, gt=0, le=1)  # of the training images
     held_out: float = Field(default=0.5, gt=0, lt=1)  # of those: for gates and ranking
-    warmup: Share = 0.2  # of the epochs, with weights alone learning
+    rounds: Count = 1  # supernets, one after another: weights begin anew, and the gates go on
+    warmup: Share = 0.2  # of the epochs of a round, with weights alone learning
     gate_rate: Rate = 3e-4
     gate_schedule: Literal["cosine", "constant"] = "constant"
     gate_betas: tuple[Share, Share] = (0.5, 0.999)

@@ -91,7 +91,8 @@ def of_training(
 def both(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
     """Seconds of a step at the beginning, and of one once steps have become dearer."""
     early, course = timed(step), loop.stage.course
-    dear = floor(course.pace.dearer_from * course.epochs * course.steps) + 1
+    first = course.epochs * course.steps / course.pace.rounds
+    dear = floor(course.pace.dearer_from * first) + 1
     if not 1 < dear < course.epochs * course.steps:
         return early, early
     loop.stage.epoch, loop.stage.step = divmod(dear, course.steps)
@@ -154,7 +155,8 @@ def total(course: Course, early: float, late: float, between: float) -> float:
 
     `between` is what lies between two epochs. A stage that has a time takes no longer than that.
     """
-    pace = Pace(dearer_from=course.pace.dearer_from, looks=course.pace.looks)
+    own = course.pace
+    pace = Pace(dearer_from=own.dearer_from, rounds=own.rounds, looks=own.looks)
     for _ in range(MEASURED):
         pace.add_step(1.0, late)
         if pace.dearer_from:

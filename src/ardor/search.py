@@ -1,6 +1,7 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
 import copy
+from math import floor
 from pathlib import Path
 
 import torch
@@ -20,7 +21,7 @@ from ardor.posterior import DRAWS, likeliest, probabilities, strengths
 from ardor.runtime import Runtime
 from ardor.schedules import RATES
 from ardor.shrink import hold_only_, in_a_row, leaving, with_gone
-from ardor.spaces import Space
+from ardor.spaces import Net, Space
 from ardor.stage import Stage
 from ardor.steps import (
     Batch,
@@ -130,7 +131,14 @@ class SearchLoop:
     @property
     def learning_gates(self) -> bool:
         """Whether the gates learn in this step: not while the weights warm up."""
-        return bool(self.gates) and self.stage.begun >= self.config.warmup
+        return bool(self.gates) and self.stage.pace.late(self.stage.begun)
+
+    @property
+    def rate(self) -> float:
+        """The weights' learning rate, which goes its whole way in every round."""
+        rounds, stage = self.config.rounds, self.stage
+        done = stage.progress * rounds - floor(stage.begun * rounds)
+        return rate_at(self.config, done)
 
     def pace(self) -> Pace:
         """How much dearer steps get when the gates learn too, as long as nothing is measured."""
@@ -138,6 +146,7 @@ class SearchLoop:
         return Pace(
             dearer_from=self.config.warmup,
             dearer=passes if self.gates and self.method.bilevel else 1,
+            rounds=self.config.rounds,
             between=len(self.held_out) / self.size / 3,  # forward passes alone
             looks=self.config.candidates,
         )
@@ -153,6 +162,7 @@ class SearchLoop:
         """One step of the gates on held-out images, if they learn there; one of the weights."""
         if not self.net.training:  # going through all modules takes a while
             self.net.train()
+        self.begin_round()
         if self.learning_gates and self.method.bilevel:
             self.gate_step(train, held_out)
         joint = self.learning_gates and not self.method.bilevel
@@ -160,11 +170,22 @@ class SearchLoop:
             loss = self.loss(train)
         set_gradients_(self.weights + (self.gates if joint else []), loss.total)
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
-        set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
+        set_rate_(self.optimiser, self.rate)
         self.optimiser.step()
         if joint:
             self.step_gates()
         self.stage.add("train", loss.terms)
+
+    def begin_round(self) -> None:
+        """Where a round begins, so do the weights; what gates learn hangs on where those began."""
+        number = floor(self.stage.begun * self.config.rounds)
+        if number == self.stage.facts.get("round", 0):
+            return
+        self.stage.facts["round"] = number
+        fresh = self.runtime.place(self.space.build(conv=self.method.conv))
+        self.leave_out(fresh, self.method.gone)
+        self.net.load_state_dict(fresh.state_dict())
+        self.optimiser.state.clear()
 
     def gate_step(self, train: Batch, held_out: Batch) -> None:
         """One step of the gates on held-out images."""
@@ -175,7 +196,7 @@ class SearchLoop:
                 lambda: self.loss(train),
                 lambda: self.loss(held_out),
                 [self.optimiser.state[w].get("momentum_buffer") for w in self.weights],
-                rate=rate_at(self.config, self.stage.progress),
+                rate=self.rate,
                 momentum=self.config.momentum if isinstance(self.optimiser, SGD) else 0.0,
                 decay=self.config.weight_decay,
             )
@@ -219,7 +240,7 @@ class SearchLoop:
             left = self.shrink() if self.config.shrink and not self.watch.in_doubt else []
         shares = probabilities(self.method)
         self.stage.finish_epoch(
-            rate=rate_at(self.config, self.stage.progress),
+            rate=self.rate,
             warmup=not self.learning_gates,
             held_out=held_out,
             certainty=certainty(shares),
@@ -242,12 +263,16 @@ class SearchLoop:
 
     def take_out(self, gone: Epochs) -> None:
         """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
-        for choice in self.space.choices:
-            for option in gone.get(choice.name, {}):
-                self.net.take_out(choice, option)
+        self.leave_out(self.net, gone)
         self.method.gone = self.kept.gone = gone
         self.weights = list(self.net.parameters())
         hold_only_(self.optimiser, self.weights)
+
+    def leave_out(self, net: Net, gone: Epochs) -> None:
+        """Takes candidates out of a supernet."""
+        for choice in self.space.choices:
+            for option in gone.get(choice.name, {}):
+                net.take_out(choice, option)
 
     def measure(self, gates: Gates) -> dict[str, float]:
         """How the supernet does on held-out images under these gates."""
