@@ -8,6 +8,8 @@ from math import ceil, floor
 from statistics import median_low
 from typing import Any
 
+from ardor.schedules import round_at
+
 MEASURED = 4  # steps from which on their median is trusted; the first of them is slow
 RECENT = 50  # steps that tell how fast the machine is now
 AIM = 0.95  # of the time: machines are noisy, and the end must stay inside
@@ -66,12 +68,12 @@ class Pace:
 
     def late(self, progress: float) -> bool:
         """Whether steps that begin there have become dearer."""
-        return progress >= 1 or progress * self.rounds % 1 >= self.dearer_from
+        return round_at(progress, self.rounds)[1] >= self.dearer_from
 
     def cheap(self, progress: float) -> float:
         """The share of the whole way that was cheap up to there."""
-        rounds, rest = divmod(progress * self.rounds, 1)
-        return (rounds * self.dearer_from + min(rest, self.dearer_from)) / self.rounds
+        number, share = round_at(progress, self.rounds)
+        return (number * self.dearer_from + min(share, self.dearer_from)) / self.rounds
 
     def add_between(self, seconds: float) -> None:
         """Validation, curvature and checkpoint after an epoch."""

@@ -33,4 +33,10 @@ def warm_up(progress: float, *, until: float) -> float:
     return progress / until if progress < until else 1.0
 
 
+def round_at(progress: float, rounds: int) -> tuple[int, float]:
+    """Which of equal rounds that is in, from 0 on, and how far on in it; the end is the last's."""
+    number = min(int(progress * rounds), rounds - 1)
+    return number, progress * rounds - number
+
+
 RATES = {"cosine": cosine, "linear": linear, "constant": constant}

@@ -1,7 +1,6 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
 import copy
-from math import floor
 from pathlib import Path
 
 import torch
@@ -19,7 +18,7 @@ from ardor.methods import Epochs, Method
 from ardor.parts import count_of
 from ardor.posterior import DRAWS, likeliest, probabilities, strengths
 from ardor.runtime import Runtime
-from ardor.schedules import RATES
+from ardor.schedules import RATES, round_at
 from ardor.shrink import hold_only_, in_a_row, leaving, with_gone
 from ardor.spaces import Net, Space
 from ardor.stage import Stage
@@ -131,14 +130,15 @@ class SearchLoop:
     @property
     def learning_gates(self) -> bool:
         """Whether the gates learn in this step: not while the weights warm up."""
-        return bool(self.gates) and self.stage.pace.late(self.stage.begun)
+        _, share = round_at(self.stage.begun, self.config.rounds)
+        return bool(self.gates) and share >= self.config.warmup
 
     @property
     def rate(self) -> float:
         """The weights' learning rate, which goes its whole way in every round."""
-        rounds, stage = self.config.rounds, self.stage
-        done = stage.progress * rounds - floor(stage.begun * rounds)
-        return rate_at(self.config, done)
+        rounds = self.config.rounds
+        number, _ = round_at(self.stage.begun, rounds)  # after its last step, still that one
+        return rate_at(self.config, self.stage.progress * rounds - number)
 
     def pace(self) -> Pace:
         """How much dearer steps get when the gates learn too, as long as nothing is measured."""
@@ -178,7 +178,7 @@ class SearchLoop:
 
     def begin_round(self) -> None:
         """Where a round begins, so do the weights; what gates learn hangs on where those began."""
-        number = floor(self.stage.begun * self.config.rounds)
+        number, _ = round_at(self.stage.begun, self.config.rounds)
         if number == self.stage.facts.get("round", 0):
             return
         self.stage.facts["round"] = number

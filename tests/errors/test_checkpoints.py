@@ -8,9 +8,6 @@ import pytest
 from ardor import runtime
 from errors.user import cut, done, edit, files, flip, put, refused
 
-# What torch, onnx or tensorboard deprecate is no failure of the command under test.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 def checkpoints(run: Path) -> list[Path]:
     return sorted((run / "checkpoint").iterdir())

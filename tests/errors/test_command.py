@@ -13,10 +13,6 @@ import pytest
 
 from errors.user import SET, TINY, Said, done
 
-# What torch, onnx or tensorboard deprecate is no failure of the command under test.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
-
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 COMMAND = [sys.executable, "-c", "from ardor.__main__ import main; main()"]
 

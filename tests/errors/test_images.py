@@ -7,13 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from errors.user import RNG, TINY, done, pictures, png, refused
-
-# What torch, onnx or tensorboard deprecate is no failure of the command under test.
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def idx(path: Path, *shape: int) -> Path:

@@ -7,9 +7,6 @@ import pytest
 
 from errors.user import Edit, cut, edit, files, flip, put, refused, without
 
-# What torch, onnx or tensorboard deprecate is no failure of the command under test.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 def test_what_cannot_be_predicted_is_named(run: Path, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("hello")

@@ -7,9 +7,6 @@ import pytest
 
 from errors.user import TINY, Edit, done, edit, files, pictures, put, refused, without
 
-# What torch, onnx or tensorboard deprecate is no failure of the command under test.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 def test_a_folder_that_exists_is_never_written_to(data: Path, run: Path) -> None:
     before = files(run)

@@ -7,10 +7,6 @@ import torch
 
 from errors.user import TINY, done, refused
 
-# What torch, onnx or tensorboard deprecate is no failure of the command under test.
-pytestmark = pytest.mark.filterwarnings("ignore")
-
-
 SETTINGS = [
     ("--method vinas", "unknown method 'vinas'", "did you mean 'vinnas'?"),
     ("--method ''", "method.name = '' must be the name of a method", "ardor list methods"),

@@ -5,6 +5,7 @@ import io
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,8 @@ def ardor(*arguments: object) -> Said:
         with (
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
+            # What torch, onnx or tensorboard deprecate is no failure of the command.
+            warnings.catch_warnings(action="ignore"),
             pytest.raises(SystemExit) as end,
         ):
             main()
