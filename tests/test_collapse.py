@@ -30,6 +30,7 @@ from ardor.methods.darts import Darts
 from ardor.methods.rsps import Rsps
 from ardor.methods.vinnas import Vinnas
 from ardor.report import report
+from ardor.rounds import Rounds
 from ardor.runtime import Progress, Runtime
 from ardor.runtime import load as load_checkpoint
 from ardor.search import SearchLoop, halves
@@ -240,7 +241,7 @@ def standing(runtime: Runtime | None = None) -> SimpleNamespace:
         facts={},
         epoch=0,
         course=SimpleNamespace(epochs=20),
-        progress=0.5,
+        round_progress=0.5,
         runtime=runtime or Runtime.start("cpu", 0),
         told=told,
         tell=told.append,
@@ -264,7 +265,7 @@ def test_the_curvature_in_gates_of_copies_and_edges(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("ardor.watch.STEP", 0.01)
     net, method = SmoothNet(), Switches(Smooth())
     batch = Batch(torch.rand(6, 1, 8, 8), torch.arange(6) % 2, 6)
-    watch = Watch(net, method, method, batch, standing(), BASE)
+    watch = Watch(net, method, method, Rounds(method, 1), batch, standing(), BASE)
     seen = watch.look(0.5)["curvature"]
     gates = method.sample(1, 1.0)
     assert [gate.shape[0] for gate in gates.values()] == [2, 1]
@@ -406,7 +407,7 @@ def test_stopped_and_resumed_it_is_the_same(stop: int, bright: Images, tmp_path:
 def test_a_collapse_that_comes_back_is_told_again() -> None:
     method, stage = Drifting(SPACE, start=-1.0), standing()
     batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
-    watch = Watch(SPACE.build(), method, method, batch, stage, BASE)
+    watch = Watch(SPACE.build(), method, method, Rounds(method, 1), batch, stage, BASE)
     for skip in (1, 1, 1, -1, 1, -1, 1, 1):
         for name, logits in method.logits.items():
             if name != HEALTHY:
@@ -420,7 +421,7 @@ def test_a_collapse_that_comes_back_is_told_again() -> None:
 def test_the_curvature_is_told_as_an_early_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     method, stage = Darts(SMALL), standing()
     batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
-    watch = Watch(SMALL.build(), method, method, batch, stage, BASE)
+    watch = Watch(SMALL.build(), method, method, Rounds(method, 1), batch, stage, BASE)
     sizes = iter([1.0] * 5 + [2.0] * 8 + [4.0] * 5)
     monkeypatch.setattr(Watch, "_curvature", lambda self, gates: next(sizes))
     entries = []
@@ -488,7 +489,7 @@ def test_zero_may_be_the_strongest_though_it_is_never_kept() -> None:
     for name, logits in method.logits.items():
         logits.data[..., SPACE.operations.index("none")] = 3.0 if name.endswith(">5") else -3.0
     batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
-    seen = Watch(SPACE.build(), method, method, batch, stage, BASE).look(0.5)
+    seen = Watch(SPACE.build(), method, method, Rounds(method, 1), batch, stage, BASE).look(0.5)
     assert seen["none_share"] == seen["cells"]["normal"]["none_share"] == 5 / 14
     assert "none" not in seen["cells"]["normal"]["kept"]
 

@@ -1,5 +1,6 @@
-"""A search in rounds: weights begin anew and warm up in each of them, the gates go on."""
+"""A search in rounds: whole searches one after another, and the mean of what they learn."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,15 @@ import pytest
 import torch
 from conftest import stopping_at
 from standins.toy import Toy
+from torch import Tensor, nn
 
 from ardor import methods
+from ardor.bayes import gaussian_draw, mixture_log_var
 from ardor.config import SearchConfig
 from ardor.data import Images
 from ardor.errors import Interrupted
 from ardor.found import Found
+from ardor.rounds import Rounds
 from ardor.runtime import Runtime
 from ardor.search import SearchLoop, halves, search
 from ardor.steps import rate_at
@@ -36,11 +40,15 @@ def find(images: Images, folder: Path, runtime: Runtime, **changes: Any) -> Foun
     return search(Toy(), method, images, config, run=folder, runtime=runtime)
 
 
+def parameters(method: nn.Module) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in method.parameters()])
+
+
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
-def test_every_round_warms_up_and_gates_go_on_from_where_they_were(
+def test_every_round_warms_up_and_counts_once_its_gates_learn(
     bright: Images, tmp_path: Path
 ) -> None:
     find(bright, tmp_path, Runtime.start("cpu", 0))
@@ -59,12 +67,67 @@ def test_weights_and_their_optimiser_begin_anew(bright: Images, tmp_path: Path) 
     assert loop.optimiser.state
     loop.begin_round()
     assert all(map(torch.equal, learned, loop.weights))  # the round has begun already
-    gates = [gate.detach().clone() for gate in loop.gates]
     loop.stage.epoch = 2
     loop.begin_round()
     assert not any(map(torch.equal, learned, loop.weights))
-    assert all(map(torch.equal, gates, loop.gates))
     assert not loop.optimiser.state
+
+
+def test_gates_begin_anew_and_the_mean_of_what_rounds_learned_is_drawn_from(
+    bright: Images, tmp_path: Path
+) -> None:
+    loop = loop_of(bright, tmp_path)
+    start = parameters(loop.method)
+    for epoch, by in ((2, 3.0), (4, 1.0)):
+        with torch.no_grad():
+            for gate in loop.gates:
+                gate += by
+        loop.stage.epoch = epoch
+        loop.begin_round()
+        assert parameters(loop.method).equal(start)
+        assert not loop.gate_optimiser.state
+    ended = loop.rounds.together(loop.method, learning=False)
+    assert torch.allclose(parameters(ended), start + 2)
+    all_three = loop.rounds.together(loop.method, learning=True)
+    assert torch.allclose(parameters(all_three), start + 4 / 3)
+
+
+def test_what_a_round_keeps_is_its_best_epoch(bright: Images, tmp_path: Path) -> None:
+    loop = loop_of(bright, tmp_path, keep="best")
+    with torch.no_grad():
+        for gate in loop.kept.parameters():
+            gate += 5.0
+    loop.stage.facts["least_error"] = 0.1
+    best = parameters(loop.kept)
+    loop.stage.epoch = 2
+    loop.begin_round()
+    assert parameters(loop.rounds.together(loop.method, learning=False)).equal(best)
+    assert "least_error" not in loop.stage.facts  # of the next round any epoch may be the best
+
+
+def test_rounds_that_disagree_make_vinnas_less_sure() -> None:
+    strong, weak = (methods.make("vinnas", Toy(), {}) for _ in range(2))
+    name = strong.space.choices[0].name
+    pooled = Rounds(strong, 2)
+    for other, sure in ((1.0, True), (-1.0, False)):
+        with torch.no_grad():
+            for method, value in ((strong, 1.0), (weak, other)):
+                method.mean[name].zero_()[..., 0] = value
+        pooled.ended.zero_()
+        pooled.end(strong, copy.deepcopy(strong))
+        together = pooled.together(weak, learning=True)
+        assert (together.probabilities()[name].max() > 0.99).item() == sure
+
+
+def test_the_variance_of_a_mixture_is_that_of_its_draws() -> None:
+    torch.manual_seed(0)
+    means, log_vars = torch.randn(4, 3, dtype=torch.double), torch.randn(4, 3, dtype=torch.double)
+    draws = gaussian_draw(means.expand(200_000, 4, 3), log_vars.expand(200_000, 4, 3))
+    seen = draws.reshape(-1, 3).var(0)
+    # Of four means as of a sample, in place of all there are; and one for all options.
+    between = means.var(0, correction=0)
+    expected = seen - between + (between * 4 / 3).mean()
+    assert torch.allclose(mixture_log_var(means, log_vars).exp(), expected, rtol=0.01)
 
 
 @pytest.mark.parametrize("step", [9, 17, 21])

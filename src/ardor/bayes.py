@@ -56,6 +56,16 @@ def gaussian_draw(mean: Tensor, log_var: Tensor) -> Tensor:
     return mean + (0.5 * log_var).exp() * torch.randn_like(mean)
 
 
+def mixture_log_var(means: Tensor, log_vars: Tensor) -> Tensor:
+    """Log-variances of an equal mixture of Gaussians, (parts, ..., options) -> (..., options).
+
+    By the law of total variance: the mean of the variances, and the variance of the means. The
+    latter is one for all options, as a few parts are too few to tell one option's from another's.
+    """
+    between = means.var(0).mean(-1, keepdim=True)
+    return (log_vars.exp().mean(0) + between).log()
+
+
 def gumbel_scores(logits: Tensor) -> Tensor:
     """log softmax(logits) + Gumbel noise: its largest entry is a draw of the softmax."""
     noise = torch.empty_like(logits).exponential_().clamp_min(TINY).log()

@@ -55,7 +55,7 @@ class SearchConfig(Fitting):
     time: Time = 0.0  # the search ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     fraction: float = Field(default=1.0, gt=0, le=1)  # of the training images
     held_out: float = Field(default=0.5, gt=0, lt=1)  # of those: for gates and ranking
-    rounds: Count = 1  # supernets, one after another: weights begin anew, and the gates go on
+    rounds: Count = 1  # whole searches one after another, whose mean posterior is drawn from
     warmup: Share = 0.2  # of the epochs of a round, with weights alone learning
     gate_rate: Rate = 3e-4
     gate_schedule: Literal["cosine", "constant"] = "constant"

@@ -17,8 +17,9 @@ from ardor.measure import logits_of, scores
 from ardor.methods import Epochs, Method
 from ardor.parts import count_of
 from ardor.posterior import DRAWS, likeliest, probabilities, strengths
+from ardor.rounds import Rounds
 from ardor.runtime import Runtime
-from ardor.schedules import RATES, round_at
+from ardor.schedules import RATES
 from ardor.shrink import hold_only_, in_a_row, leaving, with_gone
 from ardor.spaces import Net, Space
 from ardor.stage import Stage
@@ -85,6 +86,7 @@ class SearchLoop:
         self.net.hard_gates_(method.hard)
         self.method = method.to(runtime.device)
         self.kept = copy.deepcopy(self.method)  # of another epoch than the last
+        self.rounds = Rounds(self.method, config.rounds)
         self.weights = list(self.net.parameters())
         self.gates = list(self.method.parameters())
         self.optimiser = weight_optimiser(self.net, config)
@@ -104,7 +106,12 @@ class SearchLoop:
             "search",
             run,
             runtime,
-            modules={"net": self.net, "method": self.method, "kept": self.kept},
+            modules={
+                "net": self.net,
+                "method": self.method,
+                "kept": self.kept,
+                "rounds": self.rounds,
+            },
             optimisers=optimisers,
             course=Course(
                 config.epochs, len(self.train) // self.size, time=config.time, pace=self.pace()
@@ -112,7 +119,7 @@ class SearchLoop:
             reshape=lambda facts: self.take_out(facts.get("gone", {})),
         )
         seen = watched(self.held_out, self.normalise, runtime, most=self.size // self.parts)
-        self.watch = Watch(self.net, self.method, self.kept, seen, self.stage, config)
+        self.watch = Watch(self.net, self.method, self.kept, self.rounds, seen, self.stage, config)
 
     def run(self) -> None:
         """All epochs that are left."""
@@ -130,15 +137,12 @@ class SearchLoop:
     @property
     def learning_gates(self) -> bool:
         """Whether the gates learn in this step: not while the weights warm up."""
-        _, share = round_at(self.stage.begun, self.config.rounds)
-        return bool(self.gates) and share >= self.config.warmup
+        return bool(self.gates) and self.stage.round_begun >= self.config.warmup
 
     @property
     def rate(self) -> float:
-        """The weights' learning rate, which goes its whole way in every round."""
-        rounds = self.config.rounds
-        number, _ = round_at(self.stage.begun, rounds)  # after its last step, still that one
-        return rate_at(self.config, self.stage.progress * rounds - number)
+        """The weights' learning rate."""
+        return rate_at(self.config, self.stage.round_progress)
 
     def pace(self) -> Pace:
         """How much dearer steps get when the gates learn too, as long as nothing is measured."""
@@ -177,15 +181,17 @@ class SearchLoop:
         self.stage.add("train", loss.terms)
 
     def begin_round(self) -> None:
-        """Where a round begins, so do the weights; what gates learn hangs on where those began."""
-        number, _ = round_at(self.stage.begun, self.config.rounds)
-        if number == self.stage.facts.get("round", 0):
+        """Where a round begins, so do weights and gates; what the last one learned is kept."""
+        if self.stage.round == int(self.rounds.ended):
             return
-        self.stage.facts["round"] = number
+        self.rounds.end(self.watch.posterior(), self.method)
+        self.watch.begin_round()
         fresh = self.runtime.place(self.space.build(conv=self.method.conv))
         self.leave_out(fresh, self.method.gone)
         self.net.load_state_dict(fresh.state_dict())
         self.optimiser.state.clear()
+        if self.gates:
+            self.gate_optimiser.state.clear()
 
     def gate_step(self, train: Batch, held_out: Batch) -> None:
         """One step of the gates on held-out images."""
@@ -210,7 +216,7 @@ class SearchLoop:
     def step_gates(self) -> None:
         """Moves the gates along their gradients."""
         schedule = RATES[self.config.gate_schedule]
-        set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.progress))
+        set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.round_progress))
         self.gate_optimiser.step()
 
     def loss(self, batch: Batch, parts: int | None = None) -> Loss:
@@ -219,7 +225,7 @@ class SearchLoop:
             self.net,
             self.method,
             batch,
-            self.stage.progress,
+            self.stage.round_progress,
             smoothing=self.config.smoothing,
             parts=self.parts if parts is None else parts,
         )
@@ -231,21 +237,22 @@ class SearchLoop:
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
-        held_out = self.measure(self.method.sample(1, self.stage.progress))
+        held_out = self.measure(self.method.sample(1, self.stage.round_progress))
         seen, left = {}, []
         if self.learning_gates:
             batches = self.curvature_batches()
             self.method.refit(curvature_of(self.net, self.method, batches, parts=self.parts))
             seen["watch"] = self.watch.look(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.watch.in_doubt else []
-        shares = probabilities(self.method)
+        posterior = self.rounds.together(self.method, learning=self.learning_gates)
+        shares = probabilities(posterior)
         self.stage.finish_epoch(
             rate=self.rate,
             warmup=not self.learning_gates,
             held_out=held_out,
             certainty=certainty(shares),
             probabilities=shares,
-            strengths=strengths(self.method),
+            strengths=strengths(posterior),
             left=left,
             **seen,
         )
@@ -292,7 +299,7 @@ class SearchLoop:
 
     def found(self) -> Found:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
-        method = self.watch.posterior()
+        method = self.rounds.together(self.watch.posterior(), learning=True)
         candidates: list[Candidate] = []
         for architecture in dict.fromkeys(method.draw(self.config.candidates)):
             if candidates and not self.stage.in_time:

@@ -29,6 +29,7 @@ from ardor.runtime import (
     restore_random_states,
     save,
 )
+from ardor.schedules import round_at
 
 LOG = logging.getLogger("ardor")
 SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
@@ -73,6 +74,21 @@ class Stage:
         """The progress at which the step under way began; after an epoch, its last step."""
         last = self.course.steps_of(self.epoch) - 1
         return self.course.progress(self.epoch, min(self.step, last))
+
+    @property
+    def round(self) -> int:
+        """Which round of the course the step under way is in; after an epoch, its last step."""
+        return round_at(self.begun, self.pace.rounds)[0]
+
+    @property
+    def round_begun(self) -> float:
+        """The share of the steps of its round before the step under way."""
+        return round_at(self.begun, self.pace.rounds)[1]
+
+    @property
+    def round_progress(self) -> float:
+        """The share of the steps of its round that are done."""
+        return self.progress * self.pace.rounds - self.round
 
     @property
     def spent(self) -> float:

@@ -24,6 +24,7 @@ from ardor.curvature import hessian_product, largest_eigenvalue, shifted
 from ardor.data import Images, Normalise
 from ardor.methods import Method
 from ardor.ops import ZERO
+from ardor.rounds import Rounds
 from ardor.runtime import Runtime
 from ardor.spaces import Net, mean_score
 from ardor.stage import Stage
@@ -54,12 +55,14 @@ class Watch:
         net: Net,
         method: Method,
         kept: Method,
+        rounds: Rounds,
         batch: Batch,
         stage: Stage,
         config: SearchConfig,
     ) -> None:
         self.net, self.method, self.batch = net, method, batch
         self.kept = kept  # the method of the epoch that is drawn from, unless that is the last
+        self.rounds = rounds
         self.stage, self.config = stage, config
         self.double = copy.deepcopy(method).cpu()  # to draw from, leaving the method as it is
         self.choices = method.choices("op")
@@ -94,13 +97,18 @@ class Watch:
             "warnings": warnings,
         }
 
+    def begin_round(self) -> None:
+        """Forgets what was seen of gates that have begun anew."""
+        self.stage.facts.pop("least_error", None)
+        self.memory["curvatures"] = []
+
     @property
     def in_doubt(self) -> bool:
         """Whether this epoch may be undone: it looks collapsed, and a collapse ends the search."""
         return self.config.stop_on_collapse and bool(self.memory["since"])
 
     def posterior(self) -> Method:
-        """The method as of the epoch that is drawn from."""
+        """The method as of the epoch of this round that is drawn from."""
         kept = self.config.keep == "best" or self.config.stop_on_collapse
         return self.kept if kept and "least_error" in self.stage.facts else self.method
 
@@ -118,11 +126,13 @@ class Watch:
     @torch.no_grad()
     def _draw(self) -> tuple[Architecture, Gates]:
         """The architecture as of now, and the mean gates."""
-        self.double.load_state_dict(self.method.state_dict())
         self.double.gone = self.method.gone
         with self.stage.runtime.apart(5):
+            together = self.rounds.together(self.method, learning=True)
+            self.double.load_state_dict(together.state_dict())
             architecture = self.double.draw(1)[0]
-            draws = [self.double.sample(1, self.stage.progress) for _ in range(DRAWS)]
+            self.double.load_state_dict(self.method.state_dict())
+            draws = [self.double.sample(1, self.stage.round_progress) for _ in range(DRAWS)]
         gates = {name: torch.stack([draw[name] for draw in draws]).mean(0) for name in draws[0]}
         return architecture, gates
 

@@ -3,8 +3,8 @@
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -85,6 +85,12 @@ class Method(nn.Module, ABC):
 
     def refit(self, curvature: Curvature) -> None:
         """Called after each epoch in which gates learn, with the net's statistics frozen."""
+
+    @torch.no_grad()
+    def pool(self, rounds: Sequence[Self]) -> None:
+        """Becomes the mean of posteriors that were learned with different weights."""
+        for name, own in self.named_parameters():
+            own.copy_(torch.stack([each.get_parameter(name) for each in rounds]).mean(0))
 
     def given_up(self) -> Gates:
         """Booleans, (copies | 1, 1, options): what cannot become the answer any more, as of now.

@@ -29,8 +29,8 @@ negative would outstay those at zero, which to a softmax are the stronger ones.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,7 @@ from ardor.bayes import (
     gaussian_kl,
     log_noise_ratio,
     log_uniform_kl,
+    mixture_log_var,
 )
 from ardor.layers import LOG_VAR_START, PRUNE_AT, VariationalConv2d
 from ardor.methods import Method, never_zero
@@ -183,6 +184,17 @@ class Vinnas(Method):
             score = snr(mean, log_var) if self.select == "snr" else mean
             scores[choice.name] = never_zero(choice, self.whole(choice, score, gone=-torch.inf))
         return [self.space.strongest(scores)]
+
+    @torch.no_grad()
+    def pool(self, rounds: Sequence[Self]) -> None:
+        """Surer of a strength only as far as the rounds agree."""
+        super().pool(rounds)
+        for choice in self.choices("op"):
+            name = choice.name
+            parts = [(each.mean[name], each.log_var[name]) for each in rounds]
+            means, log_vars = (self.rest(choice, torch.stack(p)) for p in zip(*parts, strict=True))
+            pooled = self.whole(choice, mixture_log_var(means, log_vars), LOG_VAR_START)
+            self.log_var[name].copy_(pooled)
 
     def given_up(self) -> Gates:
         """Strengths that are no positive signal, and all but certain not to be the best."""
