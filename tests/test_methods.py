@@ -163,6 +163,24 @@ def test_saved_and_loaded_it_is_the_same_posterior(name: str, space: Space) -> N
 
 @every
 @everywhere
+def test_the_mean_of_equal_posteriors_is_each_of_them(name: str, space: Space) -> None:
+    method, pooled = make(name, space), make(name, space)
+    torch.manual_seed(1)
+    for entry in method.state_dict().values():
+        entry.copy_(torch.randn_like(entry))
+    pooled.pool([method, method])
+    for mine, its in zip(
+        pooled.probabilities().values(), method.probabilities().values(), strict=True
+    ):
+        assert torch.allclose(mine, its, atol=1e-5)
+    torch.manual_seed(2)
+    drawn = pooled.draw(3)
+    torch.manual_seed(2)
+    assert drawn == method.draw(3)
+
+
+@every
+@everywhere
 def test_what_has_left_is_out_of_the_posterior(name: str, space: Space) -> None:
     method = make(name, space)
     if not method.given_up():

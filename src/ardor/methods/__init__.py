@@ -89,8 +89,9 @@ class Method(nn.Module, ABC):
     @torch.no_grad()
     def pool(self, rounds: Sequence[Self]) -> None:
         """Becomes the mean of posteriors that were learned with different weights."""
-        for name, own in self.named_parameters():
-            own.copy_(torch.stack([each.get_parameter(name) for each in rounds]).mean(0))
+        states = [each.state_dict() for each in rounds]
+        for name, own in self.state_dict().items():
+            own.copy_(torch.stack([state[name] for state in states]).mean(0))
 
     def given_up(self) -> Gates:
         """Booleans, (copies | 1, 1, options): what cannot become the answer any more, as of now.
