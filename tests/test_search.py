@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 from standins.toy import Toy
+from torch import Tensor
 
 from ardor import methods
 from ardor.architecture import certainty
 from ardor.config import SearchConfig
 from ardor.data import Images
+from ardor.measure import logits_of
 from ardor.runtime import Runtime
 from ardor.schedules import cosine, ramp
 from ardor.search import halves, search
+from ardor.spaces import Net
 from ardor.steps import rate_at
 
 BASE = SearchConfig(epochs=6, batch=8, augment=(), warmup=0.5, rate=0.05, gate_rate=0.2)
@@ -46,6 +49,29 @@ def test_the_gates_kept_are_the_best_or_the_last(keep: str, bright: Images, tmp_
     best = max(learning, key=lambda line: line["held_out"]["accuracy"])
     expected = best if keep == "best" else learning[-1]
     assert found.probabilities == expected["probabilities"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"), [({}, [16] * 6), ({"keep": "best"}, [32] * 6), ({"time": 60.0}, [32] * 6)]
+)
+def test_all_held_out_images_are_seen_where_something_hangs_on_it(
+    changes: dict[str, object],
+    seen: list[int],
+    bright: Images,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = []
+
+    def look(net: Net, images: Images, *others: object) -> Tensor:
+        looks.append(len(images))
+        return logits_of(net, images, *others)
+
+    monkeypatch.setattr("ardor.search.CURVE", 16)
+    monkeypatch.setattr("ardor.search.logits_of", look)
+    run(bright, tmp_path, **changes)
+    assert looks[:6] == seen
+    assert looks[6:] == [32]  # what is drawn in the end
 
 
 @pytest.mark.parametrize(("held_out", "sizes"), [(0.5, (32, 32)), (0.25, (48, 16))])

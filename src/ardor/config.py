@@ -68,6 +68,11 @@ class SearchConfig(Fitting):
     shrink: int = Field(default=3, ge=0)  # epochs in a row given up until it leaves; 0 keeps all
     candidates: Count = 1  # drawn at the end and ranked on held-out images
 
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the gates of an earlier epoch may be what is drawn from."""
+        return self.keep == "best" or self.stop_on_collapse
+
 
 class TrainConfig(Fitting):
     """The training of the found network, from scratch."""

@@ -38,6 +38,7 @@ from ardor.steps import (
 from ardor.watch import Watch, watched
 
 CURVATURE_BATCHES = 4
+CURVE = 1024  # held-out images that a point of a curve is of, where nothing else hangs on it
 
 
 def search(
@@ -237,7 +238,7 @@ class SearchLoop:
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
-        held_out = self.measure(self.method.sample(1, self.stage.round_progress))
+        held_out = self.measure(self.method.sample(1, self.stage.round_progress), self.looked)
         seen, left = {}, []
         if self.learning_gates:
             batches = self.curvature_batches()
@@ -281,11 +282,20 @@ class SearchLoop:
             for option in gone.get(choice.name, {}):
                 net.take_out(choice, option)
 
-    def measure(self, gates: Gates) -> dict[str, float]:
-        """How the supernet does on held-out images under these gates."""
-        images = self.held_out
-        if self.stage.course.share < 1:
-            count = max(self.size, round(self.stage.course.share * len(images)))
+    @property
+    def looked(self) -> float:
+        """The share of the held-out images that is seen after an epoch.
+
+        All of them, where they decide which epoch is the best, or tell what a look at them costs.
+        """
+        whole = self.config.keeps_best or self.config.time
+        return 1.0 if whole else min(1.0, CURVE / len(self.held_out))
+
+    def measure(self, gates: Gates, share: float = 1.0) -> dict[str, float]:
+        """How the supernet does on a share of the held-out images under these gates."""
+        images, share = self.held_out, min(share, self.stage.course.share)
+        if share < 1:
+            count = max(self.size, round(share * len(images)))
             images = images[self.runtime.shuffled(len(images), 0, 3)[:count]]
         logits = logits_of(self.net, images, self.normalise, self.runtime, gates)
         return scores(logits, images.labels)

@@ -109,8 +109,8 @@ class Watch:
 
     def posterior(self) -> Method:
         """The method as of the epoch of this round that is drawn from."""
-        kept = self.config.keep == "best" or self.config.stop_on_collapse
-        return self.kept if kept and "least_error" in self.stage.facts else self.method
+        kept = self.config.keeps_best and "least_error" in self.stage.facts
+        return self.kept if kept else self.method
 
     def numbers(self, architecture: Architecture) -> dict[str, float]:
         """What tables show: of an architecture, and of the whole search."""
