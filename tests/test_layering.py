@@ -20,7 +20,7 @@ LAYERS = [
     ["spaces"],
     ["methods"],
     ["measure", "steps", "stage", "widths", "model", "plan"],
-    ["posterior", "shrink", "collapse", "watch", "found"],
+    ["posterior", "rounds", "shrink", "collapse", "watch", "found", "looks"],
     ["search", "train", "prune", "dead", "compact", "curve"],
     ["estimate", "export", "report", "card", "predict"],
     ["run", "pruning"],

@@ -67,8 +67,8 @@ def test_all_held_out_images_are_seen_where_something_hangs_on_it(
         looks.append(len(images))
         return logits_of(net, images, *others)
 
-    monkeypatch.setattr("ardor.search.CURVE", 16)
-    monkeypatch.setattr("ardor.search.logits_of", look)
+    monkeypatch.setattr("ardor.looks.CURVE", 16)
+    monkeypatch.setattr("ardor.looks.logits_of", look)
     run(bright, tmp_path, **changes)
     assert looks[:6] == seen
     assert looks[6:] == [32]  # what is drawn in the end

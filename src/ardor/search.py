@@ -8,20 +8,19 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
 from ardor.architecture import certainty
-from ardor.bayes import Gates
 from ardor.budget import Course, Pace
 from ardor.config import SearchConfig
 from ardor.data import Images, Normalise, augment, stratified
-from ardor.found import Candidate, Found
-from ardor.measure import logits_of, scores
+from ardor.found import Found
+from ardor.looks import Looks
 from ardor.methods import Epochs, Method
 from ardor.parts import count_of
 from ardor.posterior import DRAWS, likeliest, probabilities, strengths
 from ardor.rounds import Rounds
 from ardor.runtime import Runtime
 from ardor.schedules import RATES
-from ardor.shrink import hold_only_, in_a_row, leaving, with_gone
-from ardor.spaces import Net, Space
+from ardor.shrink import hold_only_, in_a_row, leaving, take_out_, with_gone
+from ardor.spaces import Space
 from ardor.stage import Stage
 from ardor.steps import (
     Batch,
@@ -38,7 +37,6 @@ from ardor.steps import (
 from ardor.watch import Watch, watched
 
 CURVATURE_BATCHES = 4
-CURVE = 1024  # held-out images that a point of a curve is of, where nothing else hangs on it
 
 
 def search(
@@ -119,6 +117,9 @@ class SearchLoop:
             ),
             reshape=lambda facts: self.take_out(facts.get("gone", {})),
         )
+        self.looks = Looks(
+            self.net, self.held_out, self.normalise, self.stage, config, least=self.size
+        )
         seen = watched(self.held_out, self.normalise, runtime, most=self.size // self.parts)
         self.watch = Watch(self.net, self.method, self.kept, self.rounds, seen, self.stage, config)
 
@@ -188,7 +189,7 @@ class SearchLoop:
         self.rounds.end(self.watch.posterior(), self.method)
         self.watch.begin_round()
         fresh = self.runtime.place(self.space.build(conv=self.method.conv))
-        self.leave_out(fresh, self.method.gone)
+        take_out_(fresh, self.space.choices, self.method.gone)
         self.net.load_state_dict(fresh.state_dict())
         self.optimiser.state.clear()
         if self.gates:
@@ -238,7 +239,7 @@ class SearchLoop:
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
-        held_out = self.measure(self.method.sample(1, self.stage.round_progress), self.looked)
+        held_out = self.looks.after_epoch(self.method.sample(1, self.stage.round_progress))
         seen, left = {}, []
         if self.learning_gates:
             batches = self.curvature_batches()
@@ -271,34 +272,10 @@ class SearchLoop:
 
     def take_out(self, gone: Epochs) -> None:
         """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
-        self.leave_out(self.net, gone)
+        take_out_(self.net, self.space.choices, gone)
         self.method.gone = self.kept.gone = gone
         self.weights = list(self.net.parameters())
         hold_only_(self.optimiser, self.weights)
-
-    def leave_out(self, net: Net, gone: Epochs) -> None:
-        """Takes candidates out of a supernet."""
-        for choice in self.space.choices:
-            for option in gone.get(choice.name, {}):
-                net.take_out(choice, option)
-
-    @property
-    def looked(self) -> float:
-        """The share of the held-out images that is seen after an epoch.
-
-        All of them, where they decide which epoch is the best, or tell what a look at them costs.
-        """
-        whole = self.config.keeps_best or self.config.time
-        return 1.0 if whole else min(1.0, CURVE / len(self.held_out))
-
-    def measure(self, gates: Gates, share: float = 1.0) -> dict[str, float]:
-        """How the supernet does on a share of the held-out images under these gates."""
-        images, share = self.held_out, min(share, self.stage.course.share)
-        if share < 1:
-            count = max(self.size, round(share * len(images)))
-            images = images[self.runtime.shuffled(len(images), 0, 3)[:count]]
-        logits = logits_of(self.net, images, self.normalise, self.runtime, gates)
-        return scores(logits, images.labels)
 
     def curvature_batches(self) -> list[Batch]:
         """A few batches of the images that the gates learn from."""
@@ -310,19 +287,13 @@ class SearchLoop:
     def found(self) -> Found:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
         method = self.rounds.together(self.watch.posterior(), learning=True)
-        candidates: list[Candidate] = []
-        for architecture in dict.fromkeys(method.draw(self.config.candidates)):
-            if candidates and not self.stage.in_time:
-                break
-            held_out = self.measure(self.space.masks(architecture))
-            candidates.append(Candidate(architecture, held_out["accuracy"], held_out["nll"]))
-        ranked = sorted(candidates, key=lambda c: (-c.accuracy, c.nll))
+        ranked = self.looks.rank(method, self.config.candidates)
         found = ranked[0].architecture
         with self.runtime.apart(4):
             drawn = method.samples(DRAWS)
         return Found(
             architecture=found,
-            candidates=tuple(ranked),
+            candidates=ranked,
             probabilities=probabilities(method),
             strengths=strengths(method),
             gone=method.gone,

@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 from ardor.architecture import Choice
 from ardor.methods import Epochs, Method
 from ardor.ops import ZERO
-from ardor.spaces import mean_score
+from ardor.spaces import Net, mean_score
 
 
 def in_a_row(method: Method, before: Epochs) -> Epochs:
@@ -47,6 +47,13 @@ def with_gone(gone: Epochs, left: Sequence[tuple[Choice, str]], epoch: int) -> E
     for choice, option in left:
         options.setdefault(choice.name, {})[option] = epoch
     return {name: dict(sorted(epochs.items())) for name, epochs in sorted(options.items())}
+
+
+def take_out_(net: Net, choices: Sequence[Choice], gone: Epochs) -> None:
+    """Takes what is gone out of a supernet."""
+    for choice in choices:
+        for option in gone.get(choice.name, {}):
+            net.take_out(choice, option)
 
 
 def hold_only_(optimiser: Optimizer, parameters: Sequence[nn.Parameter]) -> None:
