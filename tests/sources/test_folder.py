@@ -13,8 +13,7 @@ from PIL import Image
 from ardor.data import Dataset, load, read_pictures
 from ardor.data.check import check
 from ardor.errors import ArdorError
-
-RNG = np.random.default_rng(0)
+from sources.arrays import RNG, refused
 
 
 def noise(*shape: int) -> Image.Image:
@@ -32,14 +31,6 @@ def fill(folder: Path, *classes: str, count: int = 5, shape: tuple[int, ...] = (
         for number in range(count):
             save(noise(*shape), folder / name / f"{number}.png")
     return folder
-
-
-def refused(folder: Path, match: str, **settings: Any) -> ArdorError:
-    with pytest.raises(ArdorError, match=match) as caught:
-        load(str(folder), **settings)
-    assert "\n" not in str(caught.value)
-    assert caught.value.hint
-    return caught.value
 
 
 def single(path: Path, channels: int, side: int = 8) -> torch.Tensor:

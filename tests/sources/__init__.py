@@ -1,0 +1,1 @@
+"""Where images come from: arrays in files, folders of pictures, what is wrong with either."""
