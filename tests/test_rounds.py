@@ -128,6 +128,7 @@ def test_the_variance_of_a_mixture_is_that_of_its_draws() -> None:
     between = means.var(0, correction=0)
     expected = seen - between + (between * 4 / 3).mean()
     assert torch.allclose(mixture_log_var(means, log_vars).exp(), expected, rtol=0.01)
+    assert torch.allclose(mixture_log_var(means[:1], log_vars[:1]), log_vars[0])
 
 
 @pytest.mark.parametrize("step", [9, 17, 21])

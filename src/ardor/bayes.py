@@ -62,7 +62,7 @@ def mixture_log_var(means: Tensor, log_vars: Tensor) -> Tensor:
     By the law of total variance: the mean of the variances, and the variance of the means. The
     latter is one for all options, as a few parts are too few to tell one option's from another's.
     """
-    between = means.var(0).mean(-1, keepdim=True)
+    between = means.var(0, correction=min(1, len(means) - 1)).mean(-1, keepdim=True)
     return (log_vars.exp().mean(0) + between).log()
 
 

@@ -13,6 +13,8 @@ pass over the images (Algorithm 1 has one batch); the best strengths are kept on
 in which they learn. Left open in print and set here: the g's, their starts, the spread of mu at
 the start (0.001 taken as a standard deviation, as in DARTS) and how the zero operation is clipped
 (its draw is held at most at the mean of the other draws of its edge).
+With `log_var` 0 in place of the paper's -10, strengths begin with a variance of 1: weights then learn
+under all kinds of mixtures, and not under one, to which the strengths would only be a perturbation.
 
 `tie` says what cells of a kind have in common. "type" is the print, and the default: one set of
 strengths for each kind of cell. "none": one for each cell. "hierarchical": one for each cell p,
@@ -30,9 +32,10 @@ negative would outstay those at zero, which to a softmax are the stronger ones.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept, kind_of, parse
@@ -54,6 +57,7 @@ from ardor.settings import Amount, Rate, Share
 from ardor.spaces import Net, Space
 
 NEGLIGIBLE = 0.001  # probability of being the best
+LogVariance = Annotated[float, Field(ge=-30, le=10)]
 # log s^2 at the start, s = 0.1: between where strengths begin (0.001) and what they reach (1).
 LOG_WIDTH_START = -4.6
 
@@ -83,6 +87,7 @@ class Vinnas(Method):
         entropy: Amount = 100.0,  # nats for the data set: it sharpens, and is no part of the ELBO
         entropy_start: Share = 0.2,
         spread: Rate = 0.001,  # standard deviation of the means at the start
+        log_var: LogVariance = LOG_VAR_START,  # of the strengths at the start
         select: Literal["snr", "magnitude"] = "snr",
         tie: Literal["type", "none", "hierarchical"] = "type",  # what cells of a kind share
     ) -> None:
@@ -97,12 +102,12 @@ class Vinnas(Method):
         # Without their KL nothing would hold the weights' variances up: they would go to zero.
         self.conv = VariationalConv2d if kl_weights else nn.Conv2d
         ops = self.choices("op")
-        self.mean, self.log_var = gaussians({c.name: len(c.options) for c in ops}, spread)
+        self.mean, self.log_var = gaussians({c.name: len(c.options) for c in ops}, spread, log_var)
         self.hierarchical = tie == "hierarchical"
         if self.hierarchical:
             self.kinds = by_kind(ops)
             sizes = {name: len(places[0].options) for name, places in self.kinds.items()}
-            self.kind_mean, self.kind_log_var = gaussians(sizes, spread)
+            self.kind_mean, self.kind_log_var = gaussians(sizes, spread, log_var)
             self.log_width = nn.Parameter(torch.full((len(sizes),), LOG_WIDTH_START))
 
     def sample(self, batch: int, progress: float) -> Gates:
@@ -206,10 +211,12 @@ class Vinnas(Method):
         return given
 
 
-def gaussians(sizes: Mapping[str, int], spread: float) -> tuple[nn.ParameterDict, ...]:
+def gaussians(
+    sizes: Mapping[str, int], spread: float, log_var: float
+) -> tuple[nn.ParameterDict, ...]:
     """Means and log-variances by name, (1, 1, size) each, as they are at the start."""
     means = {name: spread * torch.randn(1, 1, size) for name, size in sizes.items()}
-    log_vars = {name: torch.full_like(mean, LOG_VAR_START) for name, mean in means.items()}
+    log_vars = {name: torch.full_like(mean, log_var) for name, mean in means.items()}
     return nn.ParameterDict(means), nn.ParameterDict(log_vars)
 
 
