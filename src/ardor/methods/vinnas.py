@@ -13,8 +13,8 @@ pass over the images (Algorithm 1 has one batch); the best strengths are kept on
 in which they learn. Left open in print and set here: the g's, their starts, the spread of mu at
 the start (0.001 taken as a standard deviation, as in DARTS) and how the zero operation is clipped
 (its draw is held at most at the mean of the other draws of its edge).
-With `log_var` 0 in place of the paper's -10, strengths begin with a variance of 1: weights then learn
-under all kinds of mixtures, and not under one, to which the strengths would only be a perturbation.
+With a `log_var` above the paper's -10 strengths begin broad: weights then learn under all kinds of
+mixtures, and not under one, to which a draw of the strengths would only be a perturbation.
 
 `tie` says what cells of a kind have in common. "type" is the print, and the default: one set of
 strengths for each kind of cell. "none": one for each cell. "hierarchical": one for each cell p,
