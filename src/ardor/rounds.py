@@ -22,7 +22,6 @@ class Rounds(nn.Module):
         super().__init__()
         self.start = {name: value.clone() for name, value in method.state_dict().items()}
         self.learned = nn.ModuleList(copy.deepcopy(method) for _ in range(count - 1))
-        self.pooled = [copy.deepcopy(method)]  # in a list: it follows from the others
         self.register_buffer("ended", torch.tensor(0))
 
     def end(self, learned: Method, method: Method) -> None:
@@ -36,7 +35,6 @@ class Rounds(nn.Module):
         ended = [cast(Method, each) for each in self.learned[: int(self.ended)]]
         if not ended:
             return method
-        (pooled,) = self.pooled
-        pooled.gone = method.gone
+        pooled = copy.deepcopy(method)
         pooled.pool([*ended, method] if learning else ended)
         return pooled
