@@ -10,9 +10,10 @@ import torch
 
 from ardor.benches import gradients, grid, speed
 from ardor.benches.grid import Grid
+from ardor.benches.known import Known, portable
 from ardor.benches.nasbench201 import Truths
 from ardor.benches.plots import plots
-from ardor.benches.summary import MEASURES, Cell, Followed, Measure, Searches, seconds
+from ardor.benches.summary import MEASURES, Cell, Followed, Measure, Record, Searches, seconds
 from ardor.benches.truth import Truth
 from ardor.errors import ArdorError
 from ardor.files import write, write_json
@@ -40,6 +41,7 @@ def bench(
     *,
     so_far: bool = False,
     table: Path | None = None,
+    results: Path | None = None,
     command: str,
     say: Callable[[str], None],
     watch: Callable[[Progress], None] = unwatched,
@@ -47,15 +49,19 @@ def bench(
 ) -> dict[str, Any]:
     """Runs what is not done yet, or nothing; the results, and a table of them.
 
-    What can be `asked` are other images, rows, numbers of runs and times: see `grid.read`.
+    What is in earlier `results` is done. What can be `asked` are other images, rows, numbers of
+    runs and times: see `grid.read`.
     """
     if name not in APART:
         cells = grid.read(name, **asked)
         measure = measure_of(cells, table)
-        work = Bench(cells, folder, measure=measure, command=command, say=say, watch=watch)
+        known = Known() if results is None else Known.read(results, cells, measure)
+        work = Bench(
+            cells, folder, known=known, measure=measure, command=command, say=say, watch=watch
+        )
         return work.so_far() if so_far else work.finish()
     rounds = asked.pop("seeds", None)
-    check_unasked(name, **asked, so_far=so_far, table=table)
+    check_unasked(name, **asked, so_far=so_far, table=table, results=results)
     given = [] if rounds is None else [rounds]
     return APART[name](folder / name, *given, command=command, say=say)
 
@@ -96,17 +102,19 @@ class Bench:
         command: str,
         say: Callable[[str], None],
         watch: Callable[[Progress], None],
+        known: Known,
     ) -> None:
         self.grid, self.folder, self.measure = grid, folder / grid.place, measure
         self.command, self.say, self.watch = command, say, watch
+        self.known, self.settings = known.runs, dict(known.settings)
 
     def finish(self) -> dict[str, Any]:
         """Does all that is left; the result so far is in a file after each run."""
         result: dict[str, Any] = {}
-        cells: list[Cell] = []
-        for row, seed in self.grid.cells():
-            cells.append(self.cell(row, seed))
-            result = self.result(cells)
+        runs: list[Record] = []
+        for at in self.grid.cells():
+            runs.append(self.known.get(at) or self.record(self.cell(*at)))
+            result = self.result(runs)
             write_json(self.folder / "results.json", result)
             self.draw(result)
         return result
@@ -118,13 +126,24 @@ class Bench:
 
     def so_far(self) -> dict[str, Any]:
         """The result of the runs that are finished; nothing is run."""
-        cells = [cell for at in self.grid.cells() if (cell := self.seen(*at)) is not None]
-        if not cells:
+        runs = []
+        for at in self.grid.cells():
+            if at in self.known:
+                runs.append(self.known[at])
+            elif cell := self.seen(*at):
+                runs.append(self.record(cell))
+        if not runs:
             raise ArdorError(
                 f"no run of the bench '{self.grid.name}' is finished in '{self.folder}'",
                 "leave --so-far out to run it",
             )
-        return self.result(cells)
+        return self.result(runs)
+
+    def record(self, cell: Cell) -> Record:
+        """What a result keeps of a run."""
+        own = cell.run if not cell.same_as else Run.open(self.place(cell.row, cell.seed))
+        self.settings[cell.row] = portable(own.config)
+        return self.measure.of(cell)
 
     def cell(self, row: str, seed: int) -> Cell:
         """The run of a row and a seed, finished."""
@@ -182,9 +201,9 @@ class Bench:
         layers, stages = self.grid.layers(row, seed), self.measure.stages
         return Run.create(self.place(row, seed), *layers, command=self.command, stages=stages)
 
-    def result(self, cells: Sequence[Cell]) -> dict[str, Any]:
+    def result(self, runs: Sequence[Record]) -> dict[str, Any]:
         """The table, and all that it was made from."""
-        rows = {row: [cell for cell in cells if cell.row == row] for row in self.grid.counts}
+        rows = {row: [run for run in runs if run["method"] == row] for row in self.grid.counts}
         return {
             **about(self.command),
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -192,11 +211,12 @@ class Bench:
             "bench": self.grid.name,
             "measure": self.measure.name,
             "seeds": dict(self.grid.counts),
-            "left": sum(self.grid.counts.values()) - len(cells),
+            "left": sum(self.grid.counts.values()) - len(runs),
             "table": [self.measure.row(row, own) for row, own in rows.items() if own],
             "printed": dict(self.grid.printed),
             **self.measure.beside(),
-            "runs": [self.measure.of(cell) for cell in cells],
+            "settings": self.settings,
+            "runs": list(runs),
         }
 
 
@@ -227,7 +247,7 @@ def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
                 "method": run.config.method["name"],
                 "seed": run.config.seed,
                 **{measure: run.metrics.get(measure) for measure in MEASURES},
-                "seconds": round(seconds(run), 1),
+                "seconds": round(seconds(run.metrics), 1),
             }
         )
     return rows

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ardor.benches import queries
-from ardor.benches.summary import Cell, Searches, over_seeds, watched
+from ardor.benches.summary import Cell, Record, Searches, over_seeds, watched
 from ardor.benches.truth import Truth
 from ardor.spaces.nasbench201 import cell_string
 
@@ -25,7 +25,7 @@ class Truths(Searches):
 
     def of(self, cell: Cell) -> dict[str, Any]:
         """The cell that was found, what it is worth, and what that was after each epoch."""
-        row = self.found(cell)
+        row = self.truth.row_of(cell_string(cell.run.architecture.options))
         return {
             **super().of(cell),
             "cell": self.truth.cells[row],
@@ -36,10 +36,6 @@ class Truths(Searches):
             ],
         }
 
-    def found(self, cell: Cell) -> int:
-        """The row of the table that a search ended with."""
-        return self.truth.row_of(cell_string(cell.run.architecture.options))
-
     def worth(self, row: int) -> dict[str, Any]:
         """Accuracies in percent, and the rank among all cells by that on the test images."""
         return {
@@ -48,17 +44,16 @@ class Truths(Searches):
             "rank": self.truth.rank(row),
         }
 
-    def row(self, name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
         """Mean, standard deviation, best and worst over the seeds."""
-        worths = [self.worth(self.found(cell)) for cell in cells]
-        tested = [worth["test_accuracy"] for worth in worths]
+        tested = [run["test_accuracy"] for run in runs]
         return {
-            **super().row(name, cells),
+            **super().row(name, runs),
             **over_seeds("test_accuracy", tested),
             "test_accuracy_best": max(tested),
             "test_accuracy_worst": min(tested),
-            **over_seeds("validation_accuracy", [w["validation_accuracy"] for w in worths]),
-            "ranks": sorted(worth["rank"] for worth in worths),
+            **over_seeds("validation_accuracy", [run["validation_accuracy"] for run in runs]),
+            "ranks": sorted(run["rank"] for run in runs),
         }
 
     def beside(self) -> dict[str, Any]:

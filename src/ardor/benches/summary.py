@@ -4,7 +4,7 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ardor.collapse import SORTS, Kept, kept_by, together
@@ -12,6 +12,8 @@ from ardor.run import STAGES, Run
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
 MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
+
+Record = Mapping[str, Any]  # what a result keeps of a run: all that its tables are made from
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Cell:
             "method": self.row,
             "seed": self.seed,
             "run": self.run.folder.name,
+            **({"same_as": self.same_as} if self.same_as else {}),
             "metrics": self.run.metrics,
+            "kept": asdict(operations(self.run)),
         }
 
 
@@ -43,18 +47,17 @@ class Measure:
         """What a result keeps of a run."""
         return cell.to_json()
 
-    def row(self, name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
         """Mean and standard deviation over the seeds; and the run best on the test images."""
-        runs = [cell.run for cell in cells]
-        metrics = [run.metrics for run in runs]
+        metrics = [run["metrics"] for run in runs]
         best = max(metrics, key=lambda found: found["test_accuracy"])
-        found: dict[str, Any] = {"method": name, "seeds": len(cells)}
-        found["same_as"] = dict(Counter(cell.same_as for cell in cells if cell.same_as))
+        found: dict[str, Any] = {"method": name, "seeds": len(runs)}
+        found["same_as"] = dict(Counter(run["same_as"] for run in runs if "same_as" in run))
         for measure in MEASURES:
             found |= over_seeds(measure, given(measure, metrics))
             found[f"{measure}_best"] = best.get(measure)
-        found |= over_seeds("train_seconds", [seconds(run, *PARTS["train"]) for run in runs])
-        found["seconds"] = statistics.fmean(map(seconds, runs))
+        found |= over_seeds("train_seconds", [seconds(each, *PARTS["train"]) for each in metrics])
+        found["seconds"] = statistics.fmean(map(seconds, metrics))
         return {**found, **searches(runs)}
 
     def beside(self) -> dict[str, Any]:
@@ -87,19 +90,19 @@ class Searches(Followed):
     name: ClassVar[str] = "searches"
     stages: ClassVar[tuple[str, ...]] = ("search",)
 
-    def row(self, name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
         """Mean and standard deviation over the seeds."""
-        return {"method": name, "seeds": len(cells), **searches([cell.run for cell in cells])}
+        return {"method": name, "seeds": len(runs), **searches(runs)}
 
 
-def searches(runs: Sequence[Run]) -> dict[str, Any]:
+def searches(runs: Sequence[Record]) -> dict[str, Any]:
     """How long searches took, what they kept, and what the collapse watch saw."""
-    found = over_seeds("search_seconds", [seconds(run, *PARTS["search"]) for run in runs])
-    kept = [operations(run) for run in runs]
+    metrics = [run["metrics"] for run in runs]
+    found = over_seeds("search_seconds", [seconds(each, *PARTS["search"]) for each in metrics])
+    kept = [Kept(**run["kept"]) for run in runs]
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])
     for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
         found |= over_seeds(name, [each.numbers()[name] for each in kept])
-    metrics = [run.metrics for run in runs]
     found |= over_seeds("largest_curvature", given("largest_curvature", metrics))
     found["collapsed"] = len(given("collapsed_since", metrics))
     return found
@@ -118,9 +121,9 @@ def over_seeds(name: str, values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def seconds(run: Run, *stages: str) -> float:
-    """What these stages took; without any, all of them."""
-    costs = run.metrics["stages"].items()
+def seconds(metrics: Record, *stages: str) -> float:
+    """What these stages of a run took; without any, all of them."""
+    costs = metrics["stages"].items()
     return float(sum(cost["seconds"] for name, cost in costs if not stages or name in stages))
 
 

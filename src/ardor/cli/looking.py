@@ -81,6 +81,7 @@ def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 @click.option("--methods", metavar="A,B,...", help="These rows or methods. [those of the bench]")
 @click.option("--time", metavar="TIME", help="The time of a search, for example 6m.")
 @click.option("--table", type=FOLDER, help="The table of NAS-Bench-201, a CSV file.")
+@click.option("--results", type=FOLDER, help="An earlier result: what it has is not run again.")
 @click.option("--so-far", is_flag=True, help="Run nothing: the table of what is finished.")
 @click.option("--folder", type=FOLDER, default=Path("runs/bench"), show_default=True)
 @answering
