@@ -181,6 +181,14 @@ def test_runs_of_other_settings_are_never_mixed_in(small: dict[str, Any]) -> Non
             bench(*options)
 
 
+def test_the_same_images_in_other_words_are_no_other_setting(small: dict[str, Any]) -> None:
+    options = ("--seeds", 1, "--random", 0)
+    whole = json.loads(bench("vinnas-mnist", "--data", "others.npz", *options).stdout)
+    absolute = Path("others.npz").resolve()
+    again = bench("vinnas-mnist", "--data", absolute, *options, "--so-far")
+    assert json.loads(again.stdout)["table"] == whole["table"]
+
+
 def test_a_threshold_that_was_picked_is_no_other_setting(small: dict[str, Any]) -> None:
     small["prune"] = {"max_params": 100_000}
     asked = ("vinnas-mnist", "--data", "others.npz", "--seeds", 1, "--random", 0)

@@ -1,5 +1,6 @@
 """From what a person sets to every setting of a run, checked before anything is done."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,8 +64,10 @@ def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | Non
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
-    follow = {"prune.threshold"} if made.prune.picking else set()  # from the network it picked
-    for name in sorted((old.keys() | new.keys()) - follow):
+    passed = {"prune.threshold"} if made.prune.picking else set()  # follows from what it picked
+    if os.path.realpath(made.data.source) == os.path.realpath(now.data.source):
+        passed.add("data.source")  # one place, in other words
+    for name in sorted((old.keys() | new.keys()) - passed):
         if old.get(name) != new.get(name):
             return f"{name} = {old.get(name)!r}, not {new.get(name)!r}"
     return None
