@@ -53,6 +53,7 @@ def test_one_command_from_a_folder_of_images_to_a_network(photos: Path, tmp_path
     assert 0 < result["nonzero_params"] <= result["params"]
     assert set(result["stages"]) == {"search", "train", "prune", "export", "evaluate", "report"}
     assert all(cost["peak_memory_mb"] > 0 for cost in result["stages"].values())
+    assert all(cost["core_seconds"] > 0 for cost in result["stages"].values())
     config = json.loads((run / "config.json").read_text())
     assert config["space"]["classes"] == 2
     assert config["space"]["image"] == [3, 12, 12]

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import struct
+import time
 from mmap import mmap
 from pathlib import Path
 
@@ -127,3 +128,15 @@ def test_peak_memory_is_that_of_the_stage() -> None:
         pass
     assert large.peak_memory_mb > small.peak_memory_mb + 100
     assert large.seconds > 0
+
+
+def test_cores_that_wait_for_others_take_no_core_time() -> None:
+    with measured() as waiting:
+        time.sleep(0.2)
+    assert waiting.seconds >= 0.2
+    assert waiting.core_seconds < 0.1
+    begin = time.process_time()
+    with measured() as working:
+        while time.process_time() < begin + 0.05:
+            sum(range(1000))
+    assert working.core_seconds >= 0.05

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ardor.benches import queries, reading
+from ardor.benches.nasbench201 import Truths
 from ardor.benches.truth import NEEDED, Truth
 from ardor.cli import cli
 from ardor.errors import ArdorError
@@ -142,6 +143,12 @@ def test_a_bench_looks_up_what_searches_found(path: Path, truth: Truth) -> None:
     assert result["optimum"]["rank"] == 1
     columns, read = reading.cells(result)
     assert {"true test accuracy, %", "best", "worst", "ranks", "search"} <= set(columns)
+    assert all(row["search_core_seconds"] > 0 for row in result["table"])
+    assert "core s" in read[0][columns.index("search")]
+    del result["runs"][0]["metrics"]["stages"]["search"]["core_seconds"]  # of an older result
+    older = reading.search(Truths(truth).row("vinnas", result["runs"][:1]))
+    assert older["search"].endswith(" s")
+    assert "core" not in older["search"]
     assert [cells[0] for cells in read][-1] == "optimum"
     place = Path("out/nasbench201-images.npz")
     assert not (place / "vinnas-0" / "trained").exists()  # the table knows what it would reach

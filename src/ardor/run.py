@@ -33,7 +33,8 @@ WRITTEN = {
 CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
 # Entries of config.json that are no settings.
 ABOUT = frozenset({"format", "command", "versions", "machine", "stages"})
-NO_COST = {"seconds": 0.0, "peak_memory_mb": 0.0}
+NO_COST = {"seconds": 0.0, "core_seconds": 0.0, "peak_memory_mb": 0.0}
+LATER = {"core_seconds"}  # costs that older runs do not have
 
 
 @dataclass
@@ -232,7 +233,9 @@ class Run:
         content = read_object(path, FORMAT)
         stages = content.get("stages")
         costs = list(stages.values()) if isinstance(stages, dict) else [stages]
-        whole = all(isinstance(cost, dict) and cost.keys() >= NO_COST.keys() for cost in costs)
+        whole = all(
+            isinstance(cost, dict) and cost.keys() >= NO_COST.keys() - LATER for cost in costs
+        )
         if not whole or not all_numbers(content):
             raise ArdorError(
                 f"'{path}' must hold numbers, as Ardor wrote them",

@@ -203,16 +203,18 @@ class Cost:
     """What a stage took."""
 
     seconds: float = 0.0
+    core_seconds: float = 0.0
     peak_memory_mb: float = 0.0
 
 
 @contextmanager
 def measured() -> Iterator[Cost]:
-    """Wall time and peak memory of what runs inside."""
-    cost, begin = Cost(), time.perf_counter()
+    """Wall time, time of all cores together, and peak memory of what runs inside."""
+    cost, begin, worked = Cost(), time.perf_counter(), time.process_time()
     _reset_peak()
     yield cost
     cost.seconds = round(time.perf_counter() - begin, 3)
+    cost.core_seconds = round(time.process_time() - worked, 3)
     cost.peak_memory_mb = round(_peak(), 1)
 
 

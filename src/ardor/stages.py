@@ -155,6 +155,8 @@ def costed(run: Run, stage: str) -> Iterator[None]:
         "seconds": round(before["seconds"] + cost.seconds, 3),
         "peak_memory_mb": max(before["peak_memory_mb"], cost.peak_memory_mb),
     }
+    if "core_seconds" in before:  # an older run has not counted what it took at first
+        total["core_seconds"] = round(before["core_seconds"] + cost.core_seconds, 3)
     run.add_metrics(stages={stage: total})
     if stopped:
         raise stopped

@@ -64,8 +64,15 @@ def search(row: Row) -> dict[str, str]:
     return {
         "kept": ", ".join(watched(row)),
         "largest curvature": "-" if curvature is None else f"{curvature:.2g}",
-        "search": both(row, "search_seconds", "{:.0f}") + " s",
+        "search": worked(row),
     }
+
+
+def worked(row: Row) -> str:
+    """The time of all cores together, which is the search's own; of older results, of the wall."""
+    if row.get("search_core_seconds") is None:
+        return both(row, "search_seconds", "{:.0f}") + " s"
+    return both(row, "search_core_seconds", "{:.0f}") + " core s"
 
 
 def true_worth(row: Row) -> dict[str, str]:

@@ -99,6 +99,7 @@ def searches(runs: Sequence[Record]) -> dict[str, Any]:
     """How long searches took, what they kept, and what the collapse watch saw."""
     metrics = [run["metrics"] for run in runs]
     found = over_seeds("search_seconds", [seconds(each, *PARTS["search"]) for each in metrics])
+    found |= over_seeds("search_core_seconds", core_seconds(metrics))
     kept = [Kept(**run["kept"]) for run in runs]
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])
     for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
@@ -125,6 +126,13 @@ def seconds(metrics: Record, *stages: str) -> float:
     """What these stages of a run took; without any, all of them."""
     costs = metrics["stages"].items()
     return float(sum(cost["seconds"] for name, cost in costs if not stages or name in stages))
+
+
+def core_seconds(metrics: Sequence[Record]) -> list[float]:
+    """What searches took of all cores together; nothing unless all of them say so."""
+    searched = [each["stages"].get("search", {}) for each in metrics]
+    found = [cost["core_seconds"] for cost in searched if "core_seconds" in cost]
+    return found if len(found) == len(metrics) else []
 
 
 def operations(run: Run) -> Kept:
