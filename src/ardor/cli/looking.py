@@ -90,6 +90,8 @@ def bench(
 ) -> None:
     """A table of results; a bench can be stopped, and goes on where it was.
 
+    With --results it also goes on from a result whose runs are elsewhere.
+
     'digits' is a table of methods and seeds, mean ± std. One named after a preset of a paper is the
     paper's table on --data, beside what is printed: 'vinnas-mnist' searches once a seed, trains
     what each of two rules selects, and as many random architectures as --random says. 'speed' times
@@ -97,7 +99,8 @@ def bench(
     their memory and how both grow; leave the machine alone meanwhile. 'shrink' is VINNAS with
     candidates leaving the supernet and without, on --data. 'nasbench201' looks up in --table what
     the cells that searches find are truly worth. 'collapse' watches searches fill with skip
-    connections, or not. 'gradients' has bias and spread of the gradients of sivdnas, on as many
+    connections, or not; 'skips' does so for SI-VDNAS, at two lengths, and trains what is found;
+    'dropout' compares its settings on the digits. 'gradients' has bias and spread of the gradients of sivdnas, on as many
     small problems as there are seeds. 'ardor list benches' shows them all.
     """
     from ardor.bench import bench as measure
