@@ -22,6 +22,7 @@ from ardor.errors import Interrupted
 from ardor.methods import Method
 from ardor.methods.darts import Darts
 from ardor.methods.rsps import Rsps
+from ardor.methods.sivdnas import SiVdnas
 from ardor.methods.vinnas import Vinnas
 from ardor.report import report
 from ardor.rounds import Rounds
@@ -160,6 +161,18 @@ def test_a_collapse_is_told_once_logged_and_reported(bright: Images, tmp_path: P
     assert f"Epoch 4: {WARNING}" in page
     assert "Skip connections among kept operations" in page
     assert "Curvature of the held-out loss in the gates" in page
+
+
+def test_a_search_that_has_left_nothing_out_says_so(bright: Images, tmp_path: Path) -> None:
+    make(bright, tmp_path / "all", SiVdnas, epochs=2).run()
+    (warning,) = warned(tmp_path / "all")[2]
+    assert warning.startswith("nothing is left out: the gates have had too few steps")
+    assert "search.gate_rate" in warning
+    make(bright, tmp_path / "some", lambda space: SiVdnas(space, drop=0.9), epochs=2).run()
+    one = Cells(image=(1, 8, 8), classes=2, layout="N", states=1, channels=2, ops="none,noise")
+    make(bright, tmp_path / "one", SiVdnas, space=one, epochs=2).run()
+    assert not warned(tmp_path / "some")
+    assert not warned(tmp_path / "one")
 
 
 @pytest.mark.parametrize("keep", ["last", "best"])

@@ -81,7 +81,7 @@ class Watch:
         none, curvature = self._none(gates), self._curvature(gates)
         warnings = [*self._collapses(collapses(places)), *self._growth(curvature)]
         self._keep(error)
-        warnings += self._end()
+        warnings += [*self._end(), *self._undecided(architecture)]
         for warning in warnings:
             self.stage.tell(warning)
         cells = {
@@ -212,6 +212,17 @@ class Watch:
         if not self.in_doubt and (last or error < facts.get("least_error", 2.0)):
             facts["least_error"], facts["kept_epoch"] = error, self.stage.epoch + 1
             self.kept.load_state_dict(self.method.state_dict())
+
+    def _undecided(self, architecture: Architecture) -> Iterator[str]:
+        """Says so where all is kept at the end: drop rates had too few steps to go their way."""
+        there = {c.name: {*c.options} - {ZERO} for c in self.choices}
+        whole = all(there[name] <= {*architecture.options[name]} for name in there)
+        several = any(len(options) > 1 for options in there.values())
+        if whole and several and self.stage.epoch + 1 == self.stage.course.epochs:
+            yield (
+                "nothing is left out: the gates have had too few steps; search for more epochs, "
+                "or with a higher search.gate_rate"
+            )
 
     def _end(self) -> Iterator[str]:
         """Ends the search after a collapse, if there is an epoch to go back to."""

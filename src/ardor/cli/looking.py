@@ -100,8 +100,8 @@ def bench(
     candidates leaving the supernet and without, on --data. 'nasbench201' looks up in --table what
     the cells that searches find are truly worth. 'collapse' watches searches fill with skip
     connections, or not; 'skips' does so for SI-VDNAS, at two lengths, and trains what is found;
-    'dropout' compares its settings on the digits. 'gradients' has bias and spread of the gradients of sivdnas, on as many
-    small problems as there are seeds. 'ardor list benches' shows them all.
+    'dropout' compares its settings on the digits. 'gradients' has bias and spread of the gradients
+    of sivdnas, on as many small problems as there are seeds. 'ardor list benches' shows them all.
     """
     from ardor.bench import bench as measure
     from ardor.terminal import bench_table
