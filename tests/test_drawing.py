@@ -143,6 +143,13 @@ def test_families_differ_in_more_than_colour() -> None:
     assert all(word in text for word in ("separable", "dilated", "full", "pooling", "skip"))
 
 
+def test_every_line_has_a_colour_without_the_style_sheet() -> None:
+    root = ElementTree.fromstring(draw(*random_cells(3, 4, 2)))
+    lines = [path for path in root.iter(f"{SVG}path") if path.get("class") == "line"]
+    assert len(lines) > 10
+    assert all(line.get("stroke") for line in lines)
+
+
 def test_gone_edges_and_other_choices_are_not_drawn() -> None:
     kept = {"normal/0>2": ("skip_connect",), "normal/1>2": (), "normal/>2": ("0",), "b1/c1": ("7",)}
     drawing = draw(Architecture.of("cells", {}, kept))

@@ -10,6 +10,7 @@ from ardor.report.svg import add, clean, point, render, resize, stylesheet, svg,
 from ardor.report.words import FAMILIES, operation, percent
 
 _MARGIN, _TITLE, _ROW = 20.0, 34.0, 26.0
+_INK = "#57606a"  # for viewers that know no colours by name, as the style sheet has them
 # A second sign beside the colour.
 _DASHES = {"dilated": "10 4", "conv": "14 4 2 4", "pool": "2 4", "skip": "6 4", "none": "1 7"}
 
@@ -75,14 +76,14 @@ def _draw_line(parent: Element, cell: Cell, line: Line) -> None:
     group = add(parent, "g", class_=f"edge {kind}" if line.edge else "concat")
     sure = _certainty(line.edge)
     stroke = 1.5 + 3.5 * sure if line.edge else 1.25
-    drawn = add(group, "path", d=line.path, class_="line", fill="none", stroke="#57606a")
+    drawn = add(group, "path", d=line.path, class_="line", fill="none", stroke=_INK)
     drawn.set("stroke-width", point(stroke))
     if line.edge:
         drawn.set("stroke-opacity", point(0.55 + 0.45 * sure))
         drawn.set("stroke-dasharray", _DASHES.get(kind, "none"))
     (x, y), half = line.tip, 2.5 + stroke / 2
     head = f"M{point(x)},{point(y)} l{-HEAD},{point(-half)} v{point(2 * half)}Z"
-    add(group, "path", d=head, class_="head", fill="#57606a")
+    add(group, "path", d=head, class_="head", fill=_INK)
     if line.edge and line.label:
         _draw_label(group, cell, line.edge, line.label)
 
@@ -93,7 +94,7 @@ def _draw_label(group: Element, cell: Cell, edge: Edge, spot: Spot) -> None:
     add(group, "title", _tooltip(cell, edge))
     x, y = spot.x - spot.width / 2, spot.y - spot.height / 2
     pill = add(group, "rect", class_="pill", x=x, y=y, width=spot.width, height=spot.height)
-    for name, value in (("rx", "12"), ("fill", "#fff"), ("stroke", "#57606a")):
+    for name, value in (("rx", "12"), ("fill", "#fff"), ("stroke", _INK)):
         pill.set(name, value)
     pill.set("stroke-width", "1.5")
     _write(group, label(edge), spot.x, spot.y + 4.5, FONT)
@@ -116,7 +117,7 @@ def _draw_node(parent: Element, cell: Cell, name: str, spot: Spot) -> None:
     kind = "node" if caption else "node state"
     add(group, "title", f"{cell.word(name)}: {caption or f'state {name}, the sum of what enters'}")
     add(
-        group, "rect", class_=kind, fill="#fff", stroke="#57606a", rx=10.0 if caption else 18.0,
+        group, "rect", class_=kind, fill="#fff", stroke=_INK, rx=10.0 if caption else 18.0,
         x=spot.x - spot.width / 2, y=spot.y - spot.height / 2, width=spot.width, height=spot.height,
         stroke_width=1.5,
     )  # fmt: skip
@@ -141,7 +142,8 @@ def _draw_legend(root: Element, found: list[Cell], width: float, y: float) -> fl
         if x + room > width + _MARGIN and x > _MARGIN:
             x, row = _MARGIN, row + 22
         group = add(root, "g", class_=kind)
-        line = add(group, "path", d=f"M{point(x)},{point(row - 4)} h36", class_="line", fill="none")
+        path = f"M{point(x)},{point(row - 4)} h36"
+        line = add(group, "path", d=path, class_="line", fill="none", stroke=_INK)
         line.set("stroke-width", "3")
         line.set("stroke-dasharray", _DASHES.get(kind, "none"))
         add(group, "text", FAMILIES[kind], x=x + 44, y=row, font_size=12.0, class_="soft")
