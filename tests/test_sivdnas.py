@@ -12,7 +12,7 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
-from ardor.bayes import dropout_divergence
+from ardor.bayes import dropout_divergence, keep_probability
 from ardor.cli import cli
 from ardor.methods.sivdnas import SiVdnas
 from ardor.ops import ZERO
@@ -60,7 +60,7 @@ def test_gates_are_weights_times_noise_and_begin_at_an_even_share(weights: str) 
 
 def test_the_kl_is_that_of_the_draw_and_knows_no_weights() -> None:
     """Where the draw is on 0.5 log(1 + (1 - lambda)^2 / delta), where it is off nothing."""
-    method, net = with_rates({}, otherwise=0.3), SPACE.build()
+    method, net = with_rates({}, otherwise=0.3, gradient="gaussian"), SPACE.build()
     gates = method.sample(1, 0.4)
     terms = method.penalty(gates, net, 0.4)
     for term, is_edge in (("kl_operations", False), ("kl_edges", True)):
@@ -71,6 +71,20 @@ def test_the_kl_is_that_of_the_draw_and_knows_no_weights() -> None:
     assert all(slope.eq(0).all() for key, slope in found.items() if key.startswith("weight"))
     for name, gate in gates.items():
         assert torch.equal(found[f"log_delta.{name}"].ne(0), gate.ne(0))
+
+
+def test_straight_through_the_kl_has_the_gradient_of_its_expectation() -> None:
+    """P(psi = 1) 0.5 log(1 + (1 - lambda)^2 / delta), differentiated in log delta."""
+    method = with_rates({}, otherwise=0.3)
+    gates = method.sample(1, 0.4)
+    found = slopes(method, method.penalty(gates, SPACE.build(), 0.4)["kl_operations"])
+    kept = torch.cat([gates[name].flatten()[1:].ne(0) for name in EDGES])  # all but zero
+    slope = torch.cat([found[f"log_delta.{name}"].flatten()[1:] for name in EDGES])
+    rate = torch.tensor(0.3, requires_grad=True)
+    keep = keep_probability(rate)
+    (expected,) = torch.autograd.grad(keep * dropout_divergence(rate, 0.95**20), rate)
+    mean = keep * slope[kept].unique() + (1 - keep) * slope[~kept].unique()
+    assert mean.tolist() == pytest.approx([expected.item()], rel=1e-5)
 
 
 def test_a_method_that_has_drawn_can_be_copied() -> None:
@@ -107,7 +121,7 @@ def test_what_is_off_learns_only_where_a_gradient_reaches_it(gradient: str) -> N
 
 def test_what_is_shut_need_not_be_computed_for_the_gates_to_learn() -> None:
     """Operations on an edge, and edges into a node; their parameters learn the same."""
-    method, net = with_rates({}, otherwise=0.0), SPACE.build()
+    method, net = with_rates({}, otherwise=0.0, gradient="gaussian"), SPACE.build()
     images, computed = torch.randn(4, 1, 8, 8), Counter[bool]()
     for mixed in net.cells[0].edges.values():
         mixed.register_forward_hook(lambda *_: computed.update([net.cells[0].hard]))

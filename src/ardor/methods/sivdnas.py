@@ -23,10 +23,16 @@ Left open in print and set here: delta is positive as exp(log delta), and starts
 PC-DARTS, or raw numbers; the rates of the gates; what they are decayed by (nothing: it would pull
 drop rates to a half); how a gradient reaches psi. `gradient` "gaussian" is the reading of print:
 psi is a constant of the step, and delta learns from the noise of what is on. "straight-through"
-lets the probability of psi learn too, "concrete" makes psi soft; `ardor bench gradients` has their
-bias and spread. Instead of one draw, `derive` "mode" keeps what is kept more often than not; with
-`search.candidates` draws follow, and the best on held-out images wins. "strongest" keeps of that
-only the best operation of each of the best edges, which is DARTS's rule.
+lets the probability of psi learn too, "concrete" makes psi soft. Instead of one draw, `derive`
+"mode" keeps what is kept more often than not; with `search.candidates` draws follow, and the best
+on held-out images wins. "strongest" keeps of that only the best operation of each of the best
+edges, which is DARTS's rule.
+
+Defaults by experiment (`ardor bench gradients`, `ardor bench dropout`): straight-through gradients
+point nearer to the true ones than those of print, at every drop rate, and leave those of the
+weights as they are, which concrete ones do not; on the digits its networks were more accurate than
+those of the other two with each of three seeds. Raw weights hardly drop anything there, and one
+draw does worse than the mode.
 
 `noise` "gaussian" is vanilla variational dropout, xi ~ N(1, delta), under the prior at lambda = 0:
 V-VDNAS with `edges` off, H-VDNAS with `edges` on. It drops nothing: the strongest weights are kept.
@@ -66,6 +72,7 @@ NEVER = -1.0  # the strength of what has left: below all others
 
 Factor = Annotated[float, Field(gt=0, le=1)]
 Drop = Annotated[float, Field(gt=0, lt=1)]
+Gradient = Literal["straight-through", "gaussian", "concrete"]
 
 
 class SiVdnas(Method):
@@ -87,7 +94,7 @@ class SiVdnas(Method):
         *,
         noise: Literal["semi-implicit", "gaussian"] = "semi-implicit",
         edges: bool = True,  # whether edges have weights and rates of their own
-        gradient: Literal["gaussian", "straight-through", "concrete"] = "gaussian",  # of psi
+        gradient: Gradient = "straight-through",  # how one passes the switches
         temperature: Rate = 0.5,  # of "concrete" draws: towards 0 they are zero or one
         weights: Literal["softmax", "raw"] = "softmax",
         derive: Literal["mode", "sample", "strongest"] = "mode",
