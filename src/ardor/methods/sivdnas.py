@@ -31,8 +31,8 @@ edges, which is DARTS's rule.
 Defaults by experiment (`ardor bench gradients`, `ardor bench dropout`): straight-through gradients
 point nearer to the true ones than those of print, at every drop rate, and leave those of the
 weights as they are, which concrete ones do not; on the digits its networks were more accurate than
-those of the other two with each of three seeds. Raw weights hardly drop anything there, and one
-draw does worse than the mode.
+those of the other two with each of three seeds, on the test images. Raw weights hardly drop
+anything there, and one draw does worse than the mode on average.
 
 `noise` "gaussian" is vanilla variational dropout, xi ~ N(1, delta), under the prior at lambda = 0:
 V-VDNAS with `edges` off, H-VDNAS with `edges` on. It drops nothing: the strongest weights are kept.
