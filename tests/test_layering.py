@@ -14,7 +14,7 @@ LAYERS = [
     ["errors"],
     ["architecture", "schedules", "files", "settings", "events"],
     ["bayes", "curvature", "config", "discover", "data"],
-    ["native", "kernels", "layers", "blocks", "states"],
+    ["native", "kernels", "lanes", "layers", "blocks", "states"],
     ["flow", "runtime", "memory", "parts", "budget"],
     ["ops"],
     ["spaces"],

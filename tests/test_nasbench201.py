@@ -114,7 +114,8 @@ def plain(net: nn.Module, cell: dict[str, tuple[str, ...]], x: Tensor) -> Tensor
             x = F.conv2d(F.relu(x), weights[f"{name}.0.pointwise.weight"])
             return norm(f"{name}.0.norm", x)
         if op == "nor_conv_3x3":
-            return norm(f"{name}.2", F.conv2d(F.relu(x), weights[f"{name}.1.weight"], padding=1))
+            x = F.conv2d(F.relu(x), weights[f"{name}.0.conv.weight"], padding=1)
+            return norm(f"{name}.0.norm", x)
         return x if op == "skip_connect" else F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
 
     def halved(name: str, x: Tensor) -> Tensor:
@@ -230,7 +231,7 @@ def test_weight_norms_and_leaving() -> None:
     norms = net.weight_norms(choice)
     assert norms.shape == (6, 5)
     assert norms.gt(0).any(0).tolist() == [False, False, True, True, False]
-    conv = net.cells[5].edges["0>1"].candidates["nor_conv_3x3"][1]
+    conv = net.cells[5].edges["0>1"].candidates["nor_conv_3x3"][0].conv
     assert torch.equal(norms[5, 3], conv.weight.square().sum())
     x, gates = torch.randn(2, *SMALL.image), {choice.name: torch.tensor([[[0.1, 0.2, 0.3, 0, 1]]])}
     before = net(x, gates)

@@ -15,7 +15,7 @@ from ardor.spaces.nasbench201 import Nasbench201
 
 IMAGE = {"image": (2, 9, 9), "classes": 3}
 CELLS = Cells(**IMAGE, layout="NRN", states=3, channels=8, ops="darts", partial=4)
-WIDE = Cells(**IMAGE, layout="R", states=2, channels=16, ops="vinnas", partial=4)  # native: 8 of 32
+WIDE = Cells(**IMAGE, layout="R", states=2, channels=16, ops="vinnas", partial=4)
 BENCH = Nasbench201(**IMAGE, channels=4, cells=1, partial=2)
 SPACES = {"cells": CELLS, "wide": WIDE, "nasbench201": BENCH}
 everywhere = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)

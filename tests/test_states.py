@@ -91,12 +91,13 @@ def test_an_edge_gate_scales_all_that_its_edge_brings() -> None:
 @pytest.mark.parametrize("relu_last", [False, True])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("searching", [False, True])
+@pytest.mark.parametrize("channels", [8, 6, 10])
 def test_a_state_takes_the_native_way_and_gives_the_same(
-    relu_last: bool, stride: int, searching: bool, monkeypatch: pytest.MonkeyPatch
+    relu_last: bool, stride: int, searching: bool, channels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     style = Style(relu_last=relu_last, searching=searching)
-    operations = {name: build(8, stride, style) for name, build in OPS.items()}
-    edge, x = Mixed((*OPS, "none"), operations), torch.randn(4, 8, 9, 9).requires_grad_()
+    operations = {name: build(channels, stride, style) for name, build in OPS.items()}
+    edge, x = Mixed((*OPS, "none"), operations), torch.randn(4, channels, 9, 9).requires_grad_()
     for norm in (module for module in edge.modules() if isinstance(module, nn.BatchNorm2d)):
         if norm.affine:
             nn.init.normal_(norm.weight)
@@ -148,7 +149,7 @@ def test_halving_sees_even_and_odd_pixels() -> None:
 @native
 @pytest.mark.parametrize("make", [halve, squeeze])
 @pytest.mark.parametrize("side", [8, 7])
-@pytest.mark.parametrize(("inputs", "outputs"), [(32, 16), (24, 16), (16, 48)])
+@pytest.mark.parametrize(("inputs", "outputs"), [(32, 16), (24, 16), (16, 48), (10, 6), (3, 8)])
 def test_pointwise_blocks_are_the_plain_ones(
     make: Callable[..., Chain], side: int, inputs: int, outputs: int
 ) -> None:
@@ -167,13 +168,14 @@ def test_pointwise_blocks_are_the_plain_ones(
 
 @native
 @pytest.mark.parametrize("make", [halve, squeeze])
+@pytest.mark.parametrize(("inputs", "outputs"), [(8, 16), (6, 10)])
 def test_drawn_pointwise_blocks_have_the_gradients_of_differences(
-    make: Callable[..., Chain],
+    make: Callable[..., Chain], inputs: int, outputs: int
 ) -> None:
-    chain = make(8, 16, Style(VariationalConv2d)).double()
+    chain = make(inputs, outputs, Style(VariationalConv2d)).double()
     for conv in (module for module in chain.modules() if isinstance(module, VariationalConv2d)):
         nn.init.constant_(conv.log_var, -1.0)
-    x = torch.randn(2, 8, 4, 5, dtype=torch.float64).requires_grad_()
+    x = torch.randn(2, inputs, 4, 5, dtype=torch.float64).requires_grad_()
     names = [name for name, _ in chain.named_parameters()]
 
     def function(x: Tensor, *weights: Tensor) -> Tensor:

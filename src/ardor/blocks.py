@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor import kernels
+from ardor.kernels import NO_VARIANCE
 from ardor.layers import Variational, drawn
 
 Pool = nn.MaxPool2d | nn.AvgPool2d
-NO_VARIANCE = -30.0  # its log, where a weight is zero and stays so
 
 
 class Block(nn.Module, ABC):
@@ -115,7 +115,28 @@ class PointwiseBlock(Normalised):
         return [*convolution(self.pointwise), *super().weights()]
 
     def shape(self, *, first: bool, last: bool) -> kernels.Shape:
-        return pointwise_shape(self.pointwise, self.norm)
+        return mixing_shape(self.pointwise, self.norm)
+
+
+class WholeBlock(Normalised):
+    """Rectified, convolved across pixels and channels at once, normalised."""
+
+    def __init__(self, conv: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
+        super().__init__(norm, relu_last=False)
+        self.conv = conv
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(F.relu(x)))  # type: ignore[no-any-return]
+
+    def native(self) -> bool:
+        alike = self.conv.in_channels == self.conv.out_channels
+        return super().native() and alike and not drawn(self.conv)
+
+    def weights(self) -> list[Tensor]:
+        return [*convolution(self.conv), *super().weights()]
+
+    def shape(self, *, first: bool, last: bool) -> kernels.Shape:
+        return mixing_shape(self.conv, self.norm, kind="whole")
 
 
 class FactorizedReduce(Normalised):
@@ -148,7 +169,7 @@ class FactorizedReduce(Normalised):
         return [*found, *super().weights()]
 
     def shape(self, *, first: bool, last: bool) -> kernels.Shape:
-        return pointwise_shape(self.even, self.norm)
+        return mixing_shape(self.even, self.norm)
 
 
 def convolution(conv: nn.Conv2d) -> list[Tensor]:
@@ -160,12 +181,14 @@ def convolution(conv: nn.Conv2d) -> list[Tensor]:
     return [conv.weight, conv.log_var] if drawn(conv) else [conv.weight]
 
 
-def pointwise_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
-    """What kernels.py must know of a 1x1 convolution; a strided one pairs pixels."""
+def mixing_shape(
+    conv: nn.Conv2d, norm: nn.BatchNorm2d, *, kind: Literal["pointwise", "whole"] = "pointwise"
+) -> kernels.Shape:
+    """What kernels.py must know of a convolution across channels; a strided 1x1 pairs pixels."""
     return kernels.Shape(
-        1,
+        conv.kernel_size[0],
         conv.stride[0],
-        kind="pointwise",
+        kind=kind,
         channels=(conv.in_channels, norm.num_features),
         relu=True,
         uncertain=drawn(conv),

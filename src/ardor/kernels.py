@@ -1,10 +1,10 @@
 """The fast path of states: sums of chains of blocks under their gates, in native code.
 
-A block is a convolution (separable, or pointwise alone) or a pool, normalised by the statistics of
-the batch. Torch would run and keep every layer of every chain. Here only the raw output of a block
-is kept, normalisation and ReLU between two blocks are applied as the next one reads, and the
-backward pass makes again what it needs. Where there is no compiler, `ready` says so and states.py
-takes the plain way.
+A block is a convolution (separable, pointwise alone, or whole) or a pool, normalised by the
+statistics of the batch. Torch would run and keep every layer of every chain. Here only the raw
+output of a block is kept, normalisation and ReLU between two blocks are applied as the next one
+reads, and the backward pass makes again what it needs. Where there is no compiler, `ready` says so
+and states.py takes the plain way.
 """
 
 import ctypes
@@ -18,9 +18,16 @@ from torch import Tensor
 
 from ardor.native import library, processor
 
-LANES = 8  # channels that the native code takes at a time
+LANES = 8  # channels that the native code takes at a time: lanes.py fills up what is missing
+NO_VARIANCE = -30.0  # its log, where a weight is zero and stays so
 # The kernels that there is native code for, by kind of block, in the order of states.c.
-KERNELS = {"separable": (3, 5, 7), "average": (3,), "maximum": (3,), "pointwise": (1,)}
+KERNELS = {
+    "separable": (3, 5, 7),
+    "average": (3,),
+    "maximum": (3,),
+    "pointwise": (1,),
+    "whole": (3,),
+}
 KINDS = tuple(KERNELS)
 NOISE = 65536 + 512  # normal numbers of which a state draws its noise: TABLE + CHUNK in states.c
 
@@ -32,8 +39,8 @@ class Shape:
     kernel: int
     stride: int
     dilation: int = 1
-    kind: Literal["separable", "average", "maximum", "pointwise"] = "separable"
-    channels: tuple[int, int] | None = None  # of its input and output, where it is pointwise
+    kind: Literal["separable", "average", "maximum", "pointwise", "whole"] = "separable"
+    channels: tuple[int, int] | None = None  # of its input and output, where they may differ
     relu: bool = False  # on its input, after normalisation
     relu_last: bool = False  # on its normalised output, at the end of a chain
     uncertain: bool = False  # its weights have log-variances: activations are drawn
@@ -44,8 +51,8 @@ class Shape:
     @cached_property
     def slots(self) -> tuple[str, ...]:
         """The weights it takes, in order."""
-        convolutions = {"separable": ["depthwise", "pointwise"], "pointwise": ["pointwise"]}
-        names = convolutions.get(self.kind, [])
+        mixing = ["pointwise"] if self.kind in ("separable", "pointwise", "whole") else []
+        names = [*["depthwise"] * (self.kind == "separable"), *mixing]
         log_vars = [f"{name}_log_var" for name in names] if self.uncertain else []
         return (*names, *log_vars, *["gamma", "beta"] * self.affine)
 
@@ -97,17 +104,9 @@ def ready(x: Tensor, chain: tuple[Shape, ...]) -> bool:
         x.device.type == "cpu"
         and x.dtype in (torch.float32, torch.float64)
         and len(x) > 0
-        and _able(chain, x.shape[1])
+        and all(shape.kernel in KERNELS[shape.kind] for shape in chain)
         and library() is not None
     )
-
-
-@lru_cache(1024)
-def _able(chain: tuple[Shape, ...], channels: int) -> bool:
-    """Whether there is native code for these kernels and numbers of channels."""
-    counts = [count for shape in chain for count in shape.channels or (channels,)]
-    known = all(shape.kernel in KERNELS[shape.kind] for shape in chain)
-    return known and not any(count % LANES for count in counts)
 
 
 def state(
@@ -115,9 +114,10 @@ def state(
 ) -> tuple[Tensor, Tensor]:
     """The terms added up under `gates`, (images | 1, terms), and the statistics of every block.
 
-    Terms of one source stand side by side. `weights` are the tensors that `Shape.slots` names, of
-    every block in order. Noise follows from torch's random state. The statistics, (blocks, 2,
-    channels), are the mean and 1 / the standard deviation of what each block normalises.
+    LANES divides all numbers of channels. Terms of one source stand side by side. `weights` are the
+    tensors that `Shape.slots` names, of every block in order. Noise follows from torch's random
+    state. The statistics, (blocks, 2, channels), are the mean and 1 / the standard deviation of
+    what each block normalises.
     """
     found = _Sum.apply(gates, tuple(terms), len(sources), *sources, *weights)  # type: ignore[no-untyped-call]
     return found[0], found[1]

@@ -19,6 +19,7 @@ from ardor.blocks import (
     PointwiseBlock,
     PoolBlock,
     SeparableBlock,
+    WholeBlock,
 )
 
 ZERO = "none"
@@ -98,7 +99,9 @@ def whole(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
     if size == stride == 1 and not style.relu_last:
         return squeeze(channels, channels, style)
     conv = style.conv(channels, channels, size, stride=stride, padding=size // 2, bias=False)
-    return style.block(channels, conv)
+    if stride > 1 or style.relu_last:
+        return style.block(channels, conv)
+    return Chain(WholeBlock(conv, style.norm(channels)))
 
 
 def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:

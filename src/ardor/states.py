@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ardor import kernels
+from ardor import kernels, lanes
 from ardor.blocks import Chain, Normalised
 
 
@@ -97,7 +97,7 @@ def _native(parts: Sequence[tuple[Tensor, Chain | None]], gates: Tensor) -> Tens
     blocks = [block for _, chain in ordered if chain for block in chain.blocks()]
     weights = [weight for block in blocks for weight in block.weights()]
     gates = gates if order == list(range(len(parts))) else gates[:, order]
-    total, statistics = kernels.state(list(sources.values()), terms, gates, weights)
+    total, statistics = lanes.state(list(sources.values()), terms, gates, weights)
     count = total.numel() // total.shape[1]
     for index, block in enumerate(blocks):
         if isinstance(block, Normalised) and block.remembers:

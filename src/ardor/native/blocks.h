@@ -6,6 +6,8 @@ typedef struct {
     int level, last;                                 /* its place in the chain, and whether it ends it */
     real *taps, *taps_var;                           /* (kernel * kernel, channels) */
     real *matrix, *matrix_var, *transposed_var;      /* (inputs, channels), the same, (channels, inputs) */
+    real *flipped;                                   /* of a whole one, (taps backwards, channels, inputs); */
+                                                     /* its matrix is (taps, inputs, channels) */
     real *scale, *shift;                             /* of the normalised output */
     real *slope_g, *slope_z, *level_z;               /* of the gradient of z, as in that of a BatchNorm */
     double *sums;                                    /* (GROUPS, 2, channels) */
@@ -25,7 +27,7 @@ typedef struct {
 INLINE size_t NAME(taps_size)(const Block *b, int c) {
     return b->kind == SEPARABLE ? rounded((size_t)b->kernel * b->kernel * c) : 0;
 }
-INLINE size_t NAME(matrix_size)(const Block *b, int c) { return b->pointwise ? (size_t)b->inputs * c : 0; }
+INLINE size_t NAME(matrix_size)(const Block *b, int c) { return b->pointwise ? (size_t)places(b) * b->inputs * c : 0; }
 INLINE size_t NAME(grads_size)(const Block *b, int c) {
     return (NAME(taps_size)(b, c) + NAME(matrix_size)(b, c)) * (b->pointwise_log_var ? 2 : 1);
 }
@@ -86,12 +88,13 @@ static void NAME(activations)(const State *s, const Work *w, Frame f, Scratch *a
 static void NAME(convolution)(const State *s, const Work *w, Frame f, Scratch *a, const real *x, int n, double *sums) {
     const Block *b = w->b;
     int c = s->channels, high = out_size(b->height, b->stride), wide = out_size(b->width, b->stride);
-    int row = (wide + 7) / 8 * 8;
+    int row = b->kind == WHOLE ? (wide + 3) / 4 * 4 : (wide + 7) / 8 * 8;
     for (int y = 0; y < high; y++) {
         real *z = (real *)b->z + ((size_t)n * high + y) * wide * c, *made = row == wide ? z : a->made;
         if (b->kind == POINTWISE) NAME(gather_pixels)(b, x, y, a->line);
-        else NAME(activations)(s, w, f, a, n, y);
-        NAME(product)(a->line, w->matrix, made, b->inputs, c, row);
+        else if (b->kind == SEPARABLE) NAME(activations)(s, w, f, a, n, y);
+        if (b->kind == WHOLE) NAME(whole_product)(a->t + (size_t)y * f.wide * c, w->matrix, made, c, f.wide, row);
+        else NAME(product)(a->line, w->matrix, made, b->inputs, c, row);
         if (b->pointwise_log_var) {
             NAME(squares)(a->line, a->square, (size_t)row * b->inputs);
             NAME(product)(a->square, w->matrix_var, a->spread, b->inputs, c, row);
@@ -119,13 +122,13 @@ static void NAME(pointwise_backward)(const State *s, const Work *w, Scratch *a, 
     int c = s->channels, inputs = b->inputs;
     size_t taps = NAME(taps_size)(b, c), count = (size_t)row * inputs;
     NAME(product)(a->dz, b->pointwise, a->dline, c, inputs, row);
-    if (grads) NAME(outer)(a->line, a->dz, grads + taps, inputs, c, wide);
+    if (grads) NAME(outer)(a->line, a->dz, grads + taps, inputs, c, wide, 1, 0);
     if (!b->pointwise_log_var) return;
     NAME(squares)(a->line, a->square, count);
     NAME(product)(a->square, w->matrix_var, a->spread, inputs, c, row);
     NAME(draw)(s->noise, b->key, place, a->back, a->spread, row * c);
     for (int i = 0; i < row * c; i++) a->spread[i] *= a->dz[i];
-    if (grads) NAME(outer)(a->square, a->spread, grads + 2 * taps + NAME(matrix_size)(b, c), inputs, c, wide);
+    if (grads) NAME(outer)(a->square, a->spread, grads + 2 * taps + NAME(matrix_size)(b, c), inputs, c, wide, 1, 0);
     NAME(product)(a->spread, w->transposed_var, a->more, c, inputs, row);
     for (size_t i = 0; i < count; i++) {
         a->dline[i] += 2 * a->line[i] * a->more[i];
@@ -141,7 +144,10 @@ static void NAME(input_gradient)(const Work *w, Frame f, Scratch *a, int y, cons
     int row = (b->width + 7) / 8 * 8, uncertain = b->depthwise_log_var != 0;
     size_t outer = (size_t)y * f.wide * c;
     const real *from = a->u + inner, *from_var = a->v + inner, *seen = a->t + inner;
-    if (b->stride == 1) {
+    if (b->kind == WHOLE) {
+        NAME(whole_product)(a->u + outer, w->flipped, a->back, c, f.wide, (b->width + 3) / 4 * 4);
+        from = a->back;
+    } else if (b->stride == 1) {
         NAME(depthwise)(a->u + outer, w->taps, a->back, c, f.wide, row, b->kernel, 1, b->dilation, 1);
         if (uncertain) NAME(depthwise)(a->v + outer, w->taps_var, a->more, c, f.wide, row, b->kernel, 1, b->dilation, 1);
         from = a->back, from_var = a->more;
@@ -153,6 +159,21 @@ static void NAME(input_gradient)(const Work *w, Frame f, Scratch *a, int y, cons
         put(dx + i, sums ? d : (vec)(d + get(dx + i)));
     }
     if (sums) NAME(add_moments)(dx, x, c, b->width, sums, sums + c);
+}
+
+/* Gradients of a whole convolution from g; all of dz is made before any of it is read. */
+static void NAME(whole_backward)(const Work *w, Frame f, Scratch *a, int c, int n, const real *x, const real *g, real gate,
+                                 real *grads, real *dx, double *sums) {
+    const Block *b = w->b;
+    size_t line = (size_t)b->width * c, inner = ((size_t)f.border * f.wide + f.border) * c;
+    const real *z = (const real *)b->z + (size_t)n * b->height * line;
+    for (int y = 0; y < b->height; y++)
+        NAME(output_gradient)(w, gate, g + y * line, z + y * line, c, b->width, a->u + inner + (size_t)y * f.wide * c);
+    for (int tap = 0; grads && tap < places(b); tap++) {
+        const real *seen = a->t + ((size_t)(tap / b->kernel) * f.wide + tap % b->kernel) * c;
+        NAME(outer)(seen, a->u + inner, grads + (size_t)tap * c * c, c, c, b->width, b->height, f.wide);
+    }
+    for (int y = 0; y < b->height; y++) NAME(input_gradient)(w, f, a, y, x + y * line, dx + y * line, sums, c);
 }
 
 /* Gradients of a block from g, that of its normalised (and rectified) output; its input is prepared. */

@@ -27,13 +27,13 @@ static size_t NAME(room)(const Chain *e, real *arena) {
         int uncertain = b->pointwise_log_var != 0, grads = e->backward && b->dpointwise;
         size_t taps = NAME(taps_size)(b, (int)c), matrix = NAME(matrix_size)(b, (int)c);
         size_t image = (size_t)out_size(b->height, b->stride) * out_size(b->width, b->stride) * c;
-        real **parts[] = {&w->taps, &w->matrix, &w->taps_var, &w->matrix_var, &w->transposed_var, &w->scale, &w->shift,
-                          &w->slope_g, &w->slope_z, &w->level_z, (real **)&w->sums, &w->grads, &w->between};
-        size_t sizes[] = {taps, matrix, uncertain * taps, uncertain * matrix, uncertain * matrix,
+        real **parts[] = {&w->taps, &w->matrix, &w->flipped, &w->taps_var, &w->matrix_var, &w->transposed_var,
+                          &w->scale, &w->shift, &w->slope_g, &w->slope_z, &w->level_z, (real **)&w->sums, &w->grads, &w->between};
+        size_t sizes[] = {taps, matrix, e->backward && b->kind == WHOLE ? matrix : 0, uncertain * taps, uncertain * matrix, uncertain * matrix,
                           c, c, c, c, c, GROUPS * 2 * c * sizeof(double) / sizeof(real),
                           grads ? GROUPS * NAME(grads_size)(b, (int)c) : 0,
                           e->backward && !w->last ? e->s->images * image : 0};
-        for (int i = 0; i < 13; used += rounded(sizes[i++])) *parts[i] = sizes[i] ? arena + used : NULL;
+        for (int i = 0; i < 14; used += rounded(sizes[i++])) *parts[i] = sizes[i] ? arena + used : NULL;
     }
     return used;
 }
@@ -52,7 +52,7 @@ static void NAME(lay_out)(const Work *w, int c) {
     const Block *b = w->b;
     const real *depthwise = b->depthwise, *pointwise = b->pointwise;
     const real *depthwise_log = b->depthwise_log_var, *pointwise_log = b->pointwise_log_var;
-    int square = b->kernel * b->kernel;
+    int square = b->kernel * b->kernel, each = places(b);
     memset(w->sums, 0, sizeof(double) * GROUPS * 2 * c);
     if (w->grads) memset(w->grads, 0, sizeof(real) * GROUPS * NAME(grads_size)(b, c));
     for (int i = 0; depthwise && i < c; i++)
@@ -62,7 +62,11 @@ static void NAME(lay_out)(const Work *w, int c) {
         }
     for (int o = 0; pointwise && o < c; o++)
         for (int i = 0; i < b->inputs; i++) {
-            w->matrix[i * c + o] = pointwise[o * b->inputs + i];
+            for (int t = 0; t < each; t++) {
+                real weight = pointwise[(o * b->inputs + i) * each + t];
+                w->matrix[((size_t)t * b->inputs + i) * c + o] = weight;
+                if (w->flipped) w->flipped[((size_t)(each - 1 - t) * c + o) * b->inputs + i] = weight;
+            }
             if (!pointwise_log) continue;
             w->transposed_var[o * b->inputs + i] = NAME(variance)(pointwise_log[o * b->inputs + i]);
             w->matrix_var[i * c + o] = w->transposed_var[o * b->inputs + i];
@@ -161,12 +165,14 @@ static void NAME(gather)(const Work *w, int c) {
         for (size_t i = 0; i < size; i++) w->grads[i] += w->grads[group * size + i];
     const real *grads = w->grads;
     real *depthwise[2] = {b->ddepthwise, b->ddepthwise_log_var}, *pointwise[2] = {b->dpointwise, b->dpointwise_log_var};
-    for (int each = 0; each < 2 && pointwise[each]; each++, grads += size / 2) {
+    for (int each = 0, taken = places(b); each < 2 && pointwise[each]; each++, grads += size / 2) {
         for (int i = 0; i < c; i++)
             for (int t = 0; t < square; t++)
                 depthwise[each][i * square + t] = grads[t * c + i] * (each ? w->taps_var[t * c + i] : 1);
         for (int o = 0; o < c; o++)
-            for (int i = 0; i < inputs; i++)
-                pointwise[each][o * inputs + i] = grads[taps + i * c + o] * (each ? w->matrix_var[i * c + o] : 1);
+            for (int i = 0; i < inputs * taken; i++) { /* inputs, and places of each */
+                size_t at = (size_t)(i % taken * inputs + i / taken) * c + o;
+                pointwise[each][o * inputs * taken + i] = grads[taps + at] * (each ? w->matrix_var[at] : 1);
+            }
     }
 }

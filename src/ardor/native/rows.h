@@ -57,34 +57,53 @@ static void NAME(depthwise)(const real *t, const real *w, real *out, int c, int 
 #undef KERNEL
 }
 
-/* out[pixel][o] = sum_i in[pixel][i] w[i][o]: eight pixels, one or two vectors of outputs at a time. */
-INLINE void NAME(product_of)(const real *in, const real *w, real *out, int inputs, int outputs, int row, int o, int n) {
-    for (int x = 0; x < row; x += 8) {
-        vec sum[8][2] = {0};
-        for (int i = 0; i < inputs; i++)
+/* out[p][o] = sum over taps and i of in[p + tap][i] w[tap][i][o], for so many pixels and vectors of outputs. */
+INLINE void NAME(product_of)(const real *in, const real *w, real *out, int inputs, int outputs, int k, int wide,
+                             int pixels, int n) {
+    vec sum[8][2] = {0};
+    for (int tap = 0; tap < k * k; tap++) {
+        const real *at = in + ((size_t)(tap / k) * wide + tap % k) * inputs;
+        for (int i = 0; i < inputs; i++, w += outputs)
             for (int j = 0; j < n; j++) {
-                vec v = get(w + i * outputs + o + LANES * j);
-                for (int p = 0; p < 8; p++) sum[p][j] += in[(x + p) * inputs + i] * v;
+                vec v = get(w + LANES * j);
+                for (int p = 0; p < pixels; p++) sum[p][j] += at[p * inputs + i] * v;
             }
-        for (int p = 0; p < 8; p++)
-            for (int j = 0; j < n; j++) put(out + (x + p) * outputs + o + LANES * j, sum[p][j]);
     }
+    for (int p = 0; p < pixels; p++)
+        for (int j = 0; j < n; j++) put(out + p * outputs + LANES * j, sum[p][j]);
+}
+
+/* A row of a pointwise convolution, or of a whole one on padded images: a number of pixels that four divides. */
+INLINE void NAME(products)(const real *in, const real *w, real *out, int inputs, int outputs, int k, int wide, int row) {
+#define PRODUCT(P, N) NAME(product_of)(in + x * inputs, w + o, out + x * outputs + o, inputs, outputs, k, wide, P, N)
+    for (int o = 0, n; o < outputs; o += n * LANES) {
+        n = o + 2 * LANES <= outputs ? 2 : 1;
+        for (int x = 0; x < row; x += 8) {
+            if (row - x < 8) n == 2 ? PRODUCT(4, 2) : PRODUCT(4, 1);
+            else n == 2 ? PRODUCT(8, 2) : PRODUCT(8, 1);
+        }
+    }
+#undef PRODUCT
 }
 
 static void NAME(product)(const real *in, const real *w, real *out, int inputs, int outputs, int row) {
-    int o = 0;
-    for (; o + 2 * LANES <= outputs; o += 2 * LANES) NAME(product_of)(in, w, out, inputs, outputs, row, o, 2);
-    for (; o < outputs; o += LANES) NAME(product_of)(in, w, out, inputs, outputs, row, o, 1);
+    NAME(products)(in, w, out, inputs, outputs, 1, 0, row);
 }
 
-/* w[i][o] += sum over pixels of a[pixel][i] b[pixel][o] */
-INLINE void NAME(outer_of)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels, int i, int o, int n) {
+static void NAME(whole_product)(const real *in, const real *w, real *out, int c, int wide, int row) {
+    NAME(products)(in, w, out, c, c, 3, wide, row);
+}
+
+/* w[i][o] += sum over pixels of a[pixel][i] b[pixel][o]; rows of pixels are `wide` apart */
+INLINE void NAME(outer_of)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels, int rows, int wide,
+                           int i, int o, int n) {
     vec sum[8][2] = {0};
-    for (int x = 0; x < pixels; x++)
-        for (int j = 0; j < n; j++) {
-            vec v = get(b + x * outputs + o + LANES * j);
-            for (int p = 0; p < 8; p++) sum[p][j] += a[x * inputs + i + p] * v;
-        }
+    for (int y = 0; y < rows; y++)
+        for (int x = y * wide; x < y * wide + pixels; x++)
+            for (int j = 0; j < n; j++) {
+                vec v = get(b + x * outputs + o + LANES * j);
+                for (int p = 0; p < 8; p++) sum[p][j] += a[x * inputs + i + p] * v;
+            }
     for (int p = 0; p < 8; p++)
         for (int j = 0; j < n; j++) {
             real *to = w + (i + p) * outputs + o + LANES * j;
@@ -92,12 +111,14 @@ INLINE void NAME(outer_of)(const real *a, const real *b, real *w, int inputs, in
         }
 }
 
-static void NAME(outer)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels) {
+static void NAME(outer)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels, int rows, int wide) {
+#define OUTER(N) NAME(outer_of)(a, b, w, inputs, outputs, pixels, rows, wide, i, o, N)
     for (int i = 0; i < inputs; i += 8) {
         int o = 0;
-        for (; o + 2 * LANES <= outputs; o += 2 * LANES) NAME(outer_of)(a, b, w, inputs, outputs, pixels, i, o, 2);
-        for (; o < outputs; o += LANES) NAME(outer_of)(a, b, w, inputs, outputs, pixels, i, o, 1);
+        for (; o + 2 * LANES <= outputs; o += 2 * LANES) OUTER(2);
+        for (; o < outputs; o += LANES) OUTER(1);
     }
+#undef OUTER
 }
 
 /* w[tap] += sum over a row of g[x] t[x + tap] */

@@ -2,7 +2,7 @@
  *
  * A state is the sum of terms under gates. A term is a tensor, or a chain of blocks on a tensor.
  * A block is a pool, or rectifies its input if asked and convolves it,
- * depthwise and then pointwise, or pointwise only; its output is normalised by the statistics of the
+ * depthwise and then pointwise, or pointwise only, or whole (3x3, stride 1); its output is normalised by the statistics of the
  * batch. Everything is channels last, and goes image by image. A pointwise block with a stride of two
  * pairs each second pixel with its lower right neighbour, so that none is lost (FactorizedReduce).
  *
@@ -39,7 +39,7 @@ static int thread(void) { return 0; }
 #define TABLE 65536 /* numbers in the table of noise, then CHUNK more */
 #define CHUNK 512   /* neighbours that share a place in it */
 
-enum { SEPARABLE, AVERAGE, MAXIMUM, POINTWISE };
+enum { SEPARABLE, AVERAGE, MAXIMUM, POINTWISE, WHOLE };
 
 typedef struct {
     int kind, kernel, stride, dilation;
@@ -47,7 +47,7 @@ typedef struct {
     int height, width, inputs; /* of the input; its channels, or twice as many where pixels are paired */
     uint32_t key[2];     /* of the noise */
     double eps;
-    const void *depthwise, *pointwise;                 /* (channels, kernel * kernel), (channels, inputs) */
+    const void *depthwise, *pointwise;                 /* (channels, kernel * kernel), (channels, inputs, places) */
     const void *depthwise_log_var, *pointwise_log_var; /* null where weights are certain */
     const void *gamma, *beta;                          /* of the normalisation; null without */
     void *z, *mean, *spread;                           /* the output, its mean, 1 / its standard deviation */
@@ -81,17 +81,19 @@ INLINE uint32_t mixture(uint32_t x) {
 }
 
 INLINE int out_size(int size, int stride) { return (size - 1) / stride + 1; }
+INLINE int padded(const Block *b) { return b->kind == SEPARABLE || b->kind == WHOLE; }
+INLINE int places(const Block *b) { return b->kind == WHOLE ? b->kernel * b->kernel : 1; } /* that mix channels */
 INLINE size_t rounded(size_t count) { return (count + 15) / 16 * 16; }
 
 /* An image with a border; rows hold eights of pixels, read but not kept. */
 typedef struct { int border, wide; size_t size; } Frame;
 
 static Frame frame_of(const Block *b, int channels) {
-    int border = b->kind == SEPARABLE ? b->dilation * (b->kernel / 2) : 0;
+    int border = padded(b) ? b->dilation * (b->kernel / 2) : 0;
     int read = (out_size(b->width, b->stride) + 7) / 8 * 8 * b->stride, held = (b->width + 7) / 8 * 8;
     int wide = (read > held ? read : held) + 2 * border;
     Frame f = {border, wide, (size_t)(b->height + 2 * border + b->stride) * wide * channels};
-    if (b->kind != SEPARABLE) f.size = 0;
+    if (!padded(b)) f.size = 0;
     return f;
 }
 

@@ -36,7 +36,7 @@ INLINE const real *NAME(input)(const Chain *e, const Work *w, int n) {
 static void NAME(block_forward)(const Chain *e, const Work *w, Frame f, Scratch *a, int n, int group) {
     const real *x = NAME(input)(e, w, n);
     double *sums = w->sums + group * 2 * e->s->channels;
-    if (w->b->kind == SEPARABLE) NAME(prepare)(w->b, f, x, w->level ? w - 1 : NULL, a, e->s->channels);
+    if (padded(w->b)) NAME(prepare)(w->b, f, x, w->level ? w - 1 : NULL, a, e->s->channels);
     if (w->b->pointwise) NAME(convolution)(e->s, w, f, a, x, n, sums);
     else NAME(pool)(e->s, w, a, x, n, sums);
 }
@@ -48,8 +48,9 @@ static void NAME(block_backward)(const Chain *e, const Work *w, Frame f, Scratch
     real gate = w->last ? e->gate[n] : 1, *grads = w->grads ? w->grads + group * NAME(grads_size)(w->b, c) : NULL;
     real *dx = w->level ? w[-1].between + n * size : (real *)e->term->dx + (size_t)n * e->term->size;
     double *sums = w->level ? w[-1].sums + group * 2 * c : NULL;
-    if (w->b->kind == SEPARABLE) NAME(prepare)(w->b, f, x, w->level ? w - 1 : NULL, a, c);
-    if (w->b->pointwise) NAME(convolution_backward)(e->s, w, f, a, n, x, g, gate, grads, dx, sums);
+    if (padded(w->b)) NAME(prepare)(w->b, f, x, w->level ? w - 1 : NULL, a, c);
+    if (w->b->kind == WHOLE) NAME(whole_backward)(w, f, a, c, n, x, g, gate, grads, dx, sums);
+    else if (w->b->pointwise) NAME(convolution_backward)(e->s, w, f, a, n, x, g, gate, grads, dx, sums);
     else NAME(pool_backward)(e->s, w, a, n, x, g, gate, dx);
 }
 
