@@ -179,6 +179,14 @@ def test_a_graph_can_be_gone_back_through_twice_and_is_freed() -> None:
 
 
 @native
+def test_second_derivatives_are_refused_and_not_zero() -> None:
+    x, gates = torch.randn(2, 8, 5, 5), torch.ones(1, 1).requires_grad_()
+    out, _ = state([x], [Term(0)], gates, [])
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(out.square().sum(), gates, create_graph=True)
+
+
+@native
 def test_threads_do_not_change_a_bit() -> None:
     terms = [Term(0, chain) for chain in shapes(1, relu_last=False, uncertain=True)]
     weights, x = weights_of(terms, 16, torch.float32), torch.randn(37, 16, 9, 9)

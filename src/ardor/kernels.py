@@ -8,9 +8,9 @@ and states.py takes the plain way.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from typing import Any, Literal
 
 import torch
@@ -225,6 +225,18 @@ class _Call:
             raise MemoryError(f"no memory for a state of {len(self.terms)} terms")
 
 
+def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward pass that has no gradient of its own, and is never taken to have one of zero."""
+
+    @wraps(backward)
+    def checked(ctx: Any, *gradients: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError("native code and batches in parts have no second derivatives")
+        return backward(ctx, *gradients)
+
+    return checked
+
+
 class _Sum(torch.autograd.Function):
     """sum_k gate_k chain_k(x_k), with gradients in everything."""
 
@@ -241,7 +253,7 @@ class _Sum(torch.autograd.Function):
         return out, call.statistics
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, g: Tensor, _: Tensor) -> Any:
         call, terms, gates = ctx.kept
         g = g.contiguous(memory_format=torch.channels_last)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.bayes import Gates
+from ardor.kernels import first_order
 
 # Images, labels and gates of a part -> its terms, each a mean over its images.
 Terms = Callable[[Tensor, Tensor, Gates], Mapping[str, Tensor]]
@@ -70,7 +71,7 @@ class _InParts(torch.autograd.Function):
         return tuple(totals)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, g: Tensor, *_: Tensor) -> Any:
         return None, None, None, None, *(None if s is None else g * s for s in ctx.slopes)
 
