@@ -138,11 +138,13 @@ def drawn(size: Size) -> list[Architecture]:
     return Random(size.space).draw(RANKED)
 
 
+@cache
 def forward(size: Size) -> float:
     """Multiply-adds of a batch through the whole supernet."""
     return size.batch * multiply_adds(size.space.build(), size.space.image)
 
 
+@cache
 def chosen(size: Size) -> float:
     """Multiply-adds of a batch through a drawn architecture, on average."""
     nets = [size.space.build(architecture, as_searched=True) for architecture in drawn(size)]
