@@ -136,7 +136,7 @@ class WholeBlock(Normalised):
         return [*convolution(self.conv), *super().weights()]
 
     def shape(self, *, first: bool, last: bool) -> kernels.Shape:
-        return mixing_shape(self.conv, self.norm, kind="whole")
+        return mixing_shape(self.conv, self.norm)
 
 
 class FactorizedReduce(Normalised):
@@ -181,14 +181,12 @@ def convolution(conv: nn.Conv2d) -> list[Tensor]:
     return [conv.weight, conv.log_var] if drawn(conv) else [conv.weight]
 
 
-def mixing_shape(
-    conv: nn.Conv2d, norm: nn.BatchNorm2d, *, kind: Literal["pointwise", "whole"] = "pointwise"
-) -> kernels.Shape:
+def mixing_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
     """What kernels.py must know of a convolution across channels; a strided 1x1 pairs pixels."""
     return kernels.Shape(
         conv.kernel_size[0],
         conv.stride[0],
-        kind=kind,
+        kind="pointwise" if conv.kernel_size[0] == 1 else "whole",
         channels=(conv.in_channels, norm.num_features),
         relu=True,
         uncertain=drawn(conv),

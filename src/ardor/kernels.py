@@ -51,8 +51,9 @@ class Shape:
     @cached_property
     def slots(self) -> tuple[str, ...]:
         """The weights it takes, in order."""
-        mixing = ["pointwise"] if self.kind in ("separable", "pointwise", "whole") else []
-        names = [*["depthwise"] * (self.kind == "separable"), *mixing]
+        mixing = ["pointwise"]
+        convolutions = {"separable": ["depthwise", *mixing], "pointwise": mixing, "whole": mixing}
+        names = convolutions.get(self.kind, [])
         log_vars = [f"{name}_log_var" for name in names] if self.uncertain else []
         return (*names, *log_vars, *["gamma", "beta"] * self.affine)
 
@@ -123,6 +124,11 @@ def state(
     return found[0], found[1]
 
 
+def channels_of(sources: Sequence[Tensor], shapes: Sequence[Shape]) -> int:
+    """The channels of a sum: those of its sources, unless a block changes them."""
+    return next((s.channels[1] for s in shapes if s.channels), sources[0].shape[1])
+
+
 @lru_cache(1024)
 def _block(shape: Shape, height: int, width: int, channels: int) -> _Block:
     """A block on an input of that size, without its weights; to be copied."""
@@ -163,7 +169,7 @@ class _Call:
         self.weights = [weight.contiguous() for weight in weights]
         self.shapes = [shape for term in terms for shape in term.chain]
         like, batch = self.sources[0], len(self.sources[0])
-        self.channels = next((s.channels[1] for s in self.shapes if s.channels), like.shape[1])
+        self.channels = channels_of(self.sources, self.shapes)
         sizes = tuple((x.shape[2], x.shape[3]) for x in self.sources)
         plan, counts, self.size = _plan(terms, sizes, self.channels)
         self.gates = gates.expand(batch, -1).t().to(like.dtype).contiguous()  # (terms, images)

@@ -19,8 +19,7 @@ def state(
     counts = {x.shape[1] for x in sources} | {n for s in shapes for n in s.channels or ()}
     if not any(map(spare, counts)):
         return kernels.state(sources, terms, gates, weights)
-    channels = next((s.channels[1] for s in shapes if s.channels), sources[0].shape[1])
-    left = iter(weights)
+    channels, left = kernels.channels_of(sources, shapes), iter(weights)
     total, statistics = kernels.state(
         [F.pad(x, (0, 0, 0, 0, 0, spare(x.shape[1]))) for x in sources],
         filled_terms(tuple(terms)),
