@@ -135,18 +135,14 @@ static void NAME(combine)(const Chain *e, int n) {
 static void NAME(gate_gradient)(const Chain *e, int n, int group) {
     const Work *w = NAME(end_of)(e);
     int c = e->s->channels, rectified = w && w->b->relu_last;
-    size_t size = (size_t)e->s->height * e->s->width * c;
+    int pixels = e->s->height * e->s->width;
+    size_t size = (size_t)pixels * c;
     const real *z = (const real *)(w ? w->b->z : e->term->x) + n * size, *g = (const real *)e->s->g + n * size;
     double total = 0, gate = e->gate[n];
     for (int ch = 0; ch < c; ch += LANES) {
-        vec scale = w ? get(w->scale + ch) : all(1), shift = w ? get(w->shift + ch) : all(0);
-        vec first = all(0), second = all(0);
-        for (size_t at = ch; at < size; at += c) {
-            vec v = get(z + at), d = get(g + at);
-            if (rectified) d = where_positive(v * scale + shift, d);
-            first += d;
-            second += d * v;
-        }
+        vec scale = w ? get(w->scale + ch) : all(1), shift = w ? get(w->shift + ch) : all(0), first, second;
+        if (rectified) NAME(moments)(g + ch, z + ch, c, pixels, 1, scale, shift, &first, &second);
+        else NAME(moments)(g + ch, z + ch, c, pixels, 0, scale, shift, &first, &second);
         for (int i = 0; i < LANES; i++) {
             total += (double)scale[i] * second[i] + (double)shift[i] * first[i];
             if (w) w->sums[group * 2 * c + ch + i] += gate * first[i];

@@ -76,13 +76,11 @@ INLINE void NAME(product_of)(const real *in, const real *w, real *out, int input
 /* A row of a pointwise convolution, or of a whole one on padded images: a number of pixels that four divides. */
 INLINE void NAME(products)(const real *in, const real *w, real *out, int inputs, int outputs, int k, int wide, int row) {
 #define PRODUCT(P, N) NAME(product_of)(in + x * inputs, w + o, out + x * outputs + o, inputs, outputs, k, wide, P, N)
-    for (int o = 0, n; o < outputs; o += n * LANES) {
-        n = o + 2 * LANES <= outputs ? 2 : 1;
-        for (int x = 0; x < row; x += 8) {
-            if (row - x < 8) n == 2 ? PRODUCT(4, 2) : PRODUCT(4, 1);
-            else n == 2 ? PRODUCT(8, 2) : PRODUCT(8, 1);
-        }
-    }
+    int o = 0;
+    for (; o + 2 * LANES <= outputs; o += 2 * LANES)
+        for (int x = 0; x < row; x += PAIRED) row - x < PAIRED ? PRODUCT(4, 2) : PRODUCT(PAIRED, 2);
+    for (; o < outputs; o += LANES)
+        for (int x = 0; x < row; x += 8) row - x < 8 ? PRODUCT(4, 1) : PRODUCT(8, 1);
 #undef PRODUCT
 }
 
@@ -94,30 +92,31 @@ static void NAME(whole_product)(const real *in, const real *w, real *out, int c,
     NAME(products)(in, w, out, c, c, 3, wide, row);
 }
 
-/* w[i][o] += sum over pixels of a[pixel][i] b[pixel][o]; rows of pixels are `wide` apart */
+/* w[i][o] += sum over pixels of a[pixel][i] b[pixel][o], for so many inputs and vectors of outputs. */
 INLINE void NAME(outer_of)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels, int rows, int wide,
-                           int i, int o, int n) {
+                           int count, int n) {
     vec sum[8][2] = {0};
     for (int y = 0; y < rows; y++)
         for (int x = y * wide; x < y * wide + pixels; x++)
             for (int j = 0; j < n; j++) {
-                vec v = get(b + x * outputs + o + LANES * j);
-                for (int p = 0; p < 8; p++) sum[p][j] += a[x * inputs + i + p] * v;
+                vec v = get(b + x * outputs + LANES * j);
+                for (int p = 0; p < count; p++) sum[p][j] += a[x * inputs + p] * v;
             }
-    for (int p = 0; p < 8; p++)
+    for (int p = 0; p < count; p++)
         for (int j = 0; j < n; j++) {
-            real *to = w + (i + p) * outputs + o + LANES * j;
+            real *to = w + p * outputs + LANES * j;
             put(to, get(to) + sum[p][j]);
         }
 }
 
+/* The same for all inputs and outputs; rows of pixels are `wide` apart. */
 static void NAME(outer)(const real *a, const real *b, real *w, int inputs, int outputs, int pixels, int rows, int wide) {
-#define OUTER(N) NAME(outer_of)(a, b, w, inputs, outputs, pixels, rows, wide, i, o, N)
-    for (int i = 0; i < inputs; i += 8) {
-        int o = 0;
-        for (; o + 2 * LANES <= outputs; o += 2 * LANES) OUTER(2);
-        for (; o < outputs; o += LANES) OUTER(1);
-    }
+#define OUTER(P, N) NAME(outer_of)(a + i, b + o, w + i * outputs + o, inputs, outputs, pixels, rows, wide, P, N)
+    int o = 0;
+    for (; o + 2 * LANES <= outputs; o += 2 * LANES)
+        for (int i = 0; i < inputs; i += PAIRED) OUTER(PAIRED, 2);
+    for (; o < outputs; o += LANES)
+        for (int i = 0; i < inputs; i += 8) OUTER(8, 1);
 #undef OUTER
 }
 
@@ -161,24 +160,30 @@ static void NAME(scatter)(const Block *b, int wide, const real *w, const real *g
     }
 }
 
+/* The sums of v and of v * other over pixels, for one vector of channels; v only where other * scale + shift > 0, if asked. */
+INLINE void NAME(moments)(const real *v, const real *other, int c, int pixels, int rectified, vec scale, vec shift,
+                          vec *sum, vec *product) {
+    vec first[4] = {0}, second[4] = {0};
+    int x = 0;
+#define ADD(i) \
+    vec a = get(v + (size_t)(x + i) * c), b = get(other + (size_t)(x + i) * c); \
+    if (rectified) a = where_positive(b * scale + shift, a); \
+    first[i] += a, second[i] += a * b
+    for (; x + 4 <= pixels; x += 4)
+        for (int i = 0; i < 4; i++) { ADD(i); }
+    for (; x < pixels; x++) { ADD(0); }
+#undef ADD
+    *sum = (first[0] + first[1]) + (first[2] + first[3]);
+    *product = (second[0] + second[1]) + (second[2] + second[3]);
+}
+
 /* sum[c] += v, square[c] += v * other, over a row */
 static void NAME(add_moments)(const real *v, const real *other, int c, int pixels, double *sum, double *square) {
     for (int ch = 0; ch < c; ch += LANES) {
-        vec first[4] = {0}, second[4] = {0};
-        int x = 0;
-        for (; x + 4 <= pixels; x += 4)
-            for (int i = 0; i < 4; i++) {
-                vec a = get(v + (x + i) * c + ch);
-                first[i] += a;
-                second[i] += a * get(other + (x + i) * c + ch);
-            }
-        for (; x < pixels; x++) {
-            vec a = get(v + x * c + ch);
-            first[0] += a;
-            second[0] += a * get(other + x * c + ch);
-        }
-        NAME(add_wide)(sum + ch, (first[0] + first[1]) + (first[2] + first[3]));
-        NAME(add_wide)(square + ch, (second[0] + second[1]) + (second[2] + second[3]));
+        vec first, second;
+        NAME(moments)(v + ch, other + ch, c, pixels, 0, all(1), all(0), &first, &second);
+        NAME(add_wide)(sum + ch, first);
+        NAME(add_wide)(square + ch, second);
     }
 }
 

@@ -34,6 +34,11 @@ static int thread(void) { return 0; }
 
 #define INLINE static inline __attribute__((always_inline))
 #define GROUPS 16
+#ifdef __AVX512F__
+#define PAIRED 8 /* pixels, or inputs, whose sums fit into registers where each has two vectors of outputs */
+#else
+#define PAIRED 4
+#endif
 #define FLOOR 1e-16 /* inside the root, as in layers.py */
 #define LARGEST_SQUARE 1e28
 #define TABLE 65536 /* numbers in the table of noise, then CHUNK more */
