@@ -29,14 +29,14 @@ def test_the_total_is_the_sum_over_all_steps(
     course = Course(epochs, steps, pace=Pace(dearer_from=warmup, dearer=2, looks=looks))
     count = epochs * steps
     by_hand = sum(2.0 if step / count < warmup else 5.0 for step in range(count))
-    expected = by_hand + 3.0 * (epochs + looks)
-    assert total(course, early=2.0, late=5.0, between=3.0) == pytest.approx(expected)
+    expected = by_hand + 3.0 * epochs + 7.0 * looks
+    assert total(course, early=2.0, late=5.0, between=3.0, look=7.0) == pytest.approx(expected)
 
 
 def test_a_search_with_a_time_takes_no_longer_than_that() -> None:
     long, short = (Course(epochs, 10, time=60.0) for epochs in (99_999, 2))
-    assert total(long, early=1.0, late=1.0, between=0.0) == 60.0
-    assert total(short, early=1.0, late=1.0, between=0.0) == 20.0
+    assert total(long, early=1.0, late=1.0, between=0.0, look=0.0) == 60.0
+    assert total(short, early=1.0, late=1.0, between=0.0, look=0.0) == 20.0
 
 
 @pytest.mark.parametrize(("first", "calls"), [(LONG + 1, 1), (LONG - 1, 1 + TIMED)])
@@ -73,7 +73,8 @@ def test_a_dry_run_says_how_long_it_would_take_and_leaves_nothing(tmp_path: Path
     assert (search["steps"], train["steps"]) == (40 // 8, 72 // 8)  # halves; 72 of 80 to learn from
     assert search["memory_mb"] == train["memory_mb"] == 180  # eight images: 100 + 8 * 10
     steps = 10 * search["warmup_step_seconds"] + 40 * search["step_seconds"]
-    assert search["seconds"] == pytest.approx(steps + 11 * search["between_seconds"])
+    looks = 10 * search["between_seconds"] + search["ranking_seconds"]
+    assert search["seconds"] == pytest.approx(steps + looks)
     steps = 18 * train["warmup_step_seconds"] + 72 * train["step_seconds"]  # weights drawn from 0.2
     assert train["seconds"] == pytest.approx(steps + 10 * train["between_seconds"])
 
@@ -84,6 +85,20 @@ def test_a_dry_search_times_the_search_alone() -> None:
     )
     shown = ardor("search", "images.npz", *TINY, "--dry-run", "--set", "search.epochs=0").stdout
     assert "about 0 s" in shown
+
+
+def test_a_dry_search_counts_no_more_images_than_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ardor.looks.CURVE", 10)
+    monkeypatch.setattr("ardor.estimate.look", lambda loop, images: 4000.0)  # of 40 images
+    between = {}
+    for keep in ("last", "best"):
+        asked = ("search", "images.npz", *TINY, "--set", f"search.keep={keep}", "--dry-run")
+        between[keep] = json.loads(ardor(*asked, "--json").stdout)["search"]["between_seconds"]
+    # Eight of them are looked at when the rest of an epoch's end is timed.
+    assert between["last"] == pytest.approx(200, abs=50)
+    assert between["best"] == pytest.approx(3200, abs=50)
 
 
 def test_a_step_that_does_not_fit_is_timed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,8 @@ def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
     course.share = 0.0  # of the held-out images: the fewest that are looked at
     few = once(loop.finish_epoch)
     whole = look(loop, loop.held_out)
-    return told(course, need, early, late, few + whole * (1 - loop.size / len(loop.held_out)))
+    more = max(0.0, loop.looks.share - loop.size / len(loop.held_out))
+    return told(course, need, early, late, few + whole * more, whole)
 
 
 def of_training(
@@ -136,33 +137,40 @@ def once(work: Callable[[], object]) -> float:
 
 
 def told(
-    course: Course, need: Mapping[str, Any], early: float, late: float, between: float
+    course: Course,
+    need: Mapping[str, Any],
+    early: float,
+    late: float,
+    between: float,
+    whole: float = 0.0,
 ) -> dict[str, Any]:
-    """What is estimated, with what it was made of."""
+    """What is estimated, with what it was made of; `whole` is a look at all held-out images."""
     return {
-        "seconds": total(course, early, late, between),
+        "seconds": total(course, early, late, between, whole),
         "epochs": course.epochs,
         "steps": course.steps,
         "warmup_step_seconds": early,
         "step_seconds": late,
         "between_seconds": between,
+        "ranking_seconds": course.pace.looks * whole,
         **need,
     }
 
 
-def total(course: Course, early: float, late: float, between: float) -> float:
+def total(course: Course, early: float, late: float, between: float, look: float) -> float:
     """Seconds of a stage whose steps take `early` while weights warm up and `late` afterwards.
 
-    `between` is what lies between two epochs. A stage that has a time takes no longer than that.
+    `between` is what lies between two epochs, and `look` one at all held-out images at the end. A
+    stage that has a time takes no longer than that.
     """
     own = course.pace
-    pace = Pace(dearer_from=own.dearer_from, rounds=own.rounds, looks=own.looks)
+    pace = Pace(dearer_from=own.dearer_from, rounds=own.rounds)
     for _ in range(MEASURED):
         pace.add_step(1.0, late)
         if pace.dearer_from:
             pace.add_step(0.0, early)
     pace.add_between(between)
-    seconds = pace.left(course.schedule, 0.0, 0, course.steps)
+    seconds = pace.left(course.schedule, 0.0, 0, course.steps) + own.looks * look
     return min(seconds, course.time or seconds)
 
 

@@ -27,12 +27,13 @@ class Looks:
     ) -> None:
         self.net, self.images, self.normalise = net, images, normalise
         self.stage, self.least = stage, least
-        # All, where they decide which epoch is the best, or tell what a look at them costs.
-        self.whole = config.keeps_best or bool(config.time)
+        # After an epoch: all, where they decide which is the best, or tell what a look costs.
+        whole = config.keeps_best or bool(config.time)
+        self.share = 1.0 if whole else min(1.0, CURVE / len(images))
 
     def after_epoch(self, gates: Gates) -> dict[str, float]:
         """How the supernet does under the gates of an epoch."""
-        return self.measure(gates, 1.0 if self.whole else min(1.0, CURVE / len(self.images)))
+        return self.measure(gates, self.share)
 
     def measure(self, gates: Gates, share: float = 1.0) -> dict[str, float]:
         """How the supernet does on a share of the images under these gates."""
