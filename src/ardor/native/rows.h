@@ -15,6 +15,14 @@ INLINE void put(real *p, vec v) { *(vec *)p = v; }
 INLINE vec all(real f) { return f - (vec){0}; }
 INLINE vec where_positive(vec of, vec v) { return (vec)((bits)v & (bits)(of > all(0))); }
 
+/* A vector that stays in its register: compilers read it again for every product, where reading is what takes time. */
+INLINE vec NAME(held)(vec v) {
+#ifdef __AVX__
+    if (sizeof(vec) == 32) __asm__("" : "+x"(*(__m256 *)&v));
+#endif
+    return v;
+}
+
 INLINE void NAME(add_wide)(double *p, vec v) { *(NAME(wide) *)p += __builtin_convertvector(v, NAME(wide)); }
 
 /* 1 / sqrt(v) for v > 0 */
@@ -65,7 +73,7 @@ INLINE void NAME(product_of)(const real *in, const real *w, real *out, int input
         const real *at = in + ((size_t)(tap / k) * wide + tap % k) * inputs;
         for (int i = 0; i < inputs; i++, w += outputs)
             for (int j = 0; j < n; j++) {
-                vec v = get(w + LANES * j);
+                vec v = NAME(held)(get(w + LANES * j));
                 for (int p = 0; p < pixels; p++) sum[p][j] += at[p * inputs + i] * v;
             }
     }
@@ -99,7 +107,7 @@ INLINE void NAME(outer_of)(const real *a, const real *b, real *w, int inputs, in
     for (int y = 0; y < rows; y++)
         for (int x = y * wide; x < y * wide + pixels; x++)
             for (int j = 0; j < n; j++) {
-                vec v = get(b + x * outputs + LANES * j);
+                vec v = NAME(held)(get(b + x * outputs + LANES * j));
                 for (int p = 0; p < count; p++) sum[p][j] += a[x * inputs + p] * v;
             }
     for (int p = 0; p < count; p++)
