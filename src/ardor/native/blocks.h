@@ -55,9 +55,11 @@ INLINE real *NAME(pixel)(const Block *b, const real *x, int y, int p, int second
 
 /* The rectified input of a pointwise block, for one row. */
 static void NAME(gather_pixels)(const Block *b, const real *x, int y, real *line) {
-    int wide = out_size(b->width, b->stride), c = b->inputs / b->stride;
-    for (int p = 0; p < wide; p++)
-        for (int second = 0; second < b->stride; second++, line += c) {
+    int stride = b->stride, wide = out_size(b->width, stride), c = b->inputs / stride;
+    const real *row = x + (size_t)y * wide * c; /* where no pixels are paired */
+    for (int i = 0; stride == 1 && i < wide * c; i += LANES) put(line + i, where_positive(get(row + i), get(row + i)));
+    for (int p = 0; stride > 1 && p < wide; p++)
+        for (int second = 0; second < stride; second++, line += c) {
             const real *from = NAME(pixel)(b, x, y, p, second);
             for (int ch = 0; ch < c; ch += LANES) put(line + ch, from ? where_positive(get(from + ch), get(from + ch)) : all(0));
         }
@@ -65,9 +67,12 @@ static void NAME(gather_pixels)(const Block *b, const real *x, int y, real *line
 
 /* Adds to dx what one row of a pointwise block passes back. */
 static void NAME(scatter_pixels)(const Block *b, const real *line, const real *dline, int y, real *dx) {
-    int wide = out_size(b->width, b->stride), c = b->inputs / b->stride;
-    for (int p = 0; p < wide; p++)
-        for (int second = 0; second < b->stride; second++, line += c, dline += c) {
+    int stride = b->stride, wide = out_size(b->width, stride), c = b->inputs / stride;
+    real *row = dx + (size_t)y * wide * c;
+    for (int i = 0; stride == 1 && i < wide * c; i += LANES)
+        put(row + i, get(row + i) + where_positive(get(line + i), get(dline + i)));
+    for (int p = 0; stride > 1 && p < wide; p++)
+        for (int second = 0; second < stride; second++, line += c, dline += c) {
             real *to = NAME(pixel)(b, dx, y, p, second);
             for (int ch = 0; to && ch < c; ch += LANES) put(to + ch, get(to + ch) + where_positive(get(line + ch), get(dline + ch)));
         }
@@ -108,12 +113,16 @@ static void NAME(convolution)(const State *s, const Work *w, Frame f, Scratch *a
 /* dz for one row: gate * g * slope_g + slope_z * z + level, g only where the output was not rectified away. */
 static void NAME(output_gradient)(const Work *w, real gate, const real *g,
                                   const real *z, int c, int pixels, real *dz) {
-    for (int p = 0; p < pixels; p++)
-        for (int ch = 0; ch < c; ch += LANES) {
-            vec v = get(z + p * c + ch), e = all(gate) * get(g + p * c + ch);
-            if (w->last && w->b->relu_last) e = where_positive(v * get(w->scale + ch) + get(w->shift + ch), e);
-            put(dz + p * c + ch, get(w->slope_g + ch) * e + get(w->slope_z + ch) * v + get(w->level_z + ch));
+    int rectified = w->last && w->b->relu_last;
+    for (int ch = 0; ch < c; ch += LANES) {
+        vec slope_g = get(w->slope_g + ch), slope_z = get(w->slope_z + ch), level = get(w->level_z + ch);
+        vec scale = get(w->scale + ch), shift = get(w->shift + ch);
+        for (int at = ch; at < pixels * c; at += c) {
+            vec v = get(z + at), e = all(gate) * get(g + at);
+            if (rectified) e = where_positive(v * scale + shift, e);
+            put(dz + at, slope_g * e + slope_z * v + level);
         }
+    }
 }
 
 /* From dz of one row: the gradient of the pointwise input into dline, and of its variance into factor. */

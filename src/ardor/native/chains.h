@@ -116,7 +116,7 @@ INLINE const Work *NAME(end_of)(const Chain *e) { return e->term->blocks ? e->wo
 /* out (+)= gate * (rectified) (z * scale + shift), for one image; a tensor is taken as it is. */
 static void NAME(combine)(const Chain *e, int n) {
     const Work *w = NAME(end_of)(e);
-    int c = e->s->channels, rectified = w && w->b->relu_last;
+    int c = e->s->channels, rectified = w && w->b->relu_last, first = e->first;
     size_t size = (size_t)e->s->height * e->s->width * c;
     const real *z = (const real *)(w ? w->b->z : e->term->x) + n * size;
     real *out = (real *)e->s->out + n * size;
@@ -126,7 +126,7 @@ static void NAME(combine)(const Chain *e, int n) {
         for (size_t at = ch; at < size; at += c) {
             vec v = get(z + at) * scale + shift;
             if (rectified) v = where_positive(v, v);
-            put(out + at, e->first ? gate * v : get(out + at) + gate * v);
+            put(out + at, first ? gate * v : get(out + at) + gate * v);
         }
     }
 }
