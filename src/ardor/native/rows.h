@@ -18,7 +18,7 @@ INLINE vec where_positive(vec of, vec v) { return (vec)((bits)v & (bits)(of > al
 /* A vector that stays in its register: compilers read it again for every product, where reading is what takes time. */
 INLINE vec NAME(held)(vec v) {
 #ifdef __AVX__
-    if (sizeof(vec) == 32) __asm__("" : "+x"(*(__m256 *)&v));
+    if (sizeof(vec) == 32) __asm__("" : "+x"(v));
 #endif
     return v;
 }

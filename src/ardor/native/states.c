@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __AVX__
+#ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 #ifdef _OPENMP
