@@ -6,7 +6,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ardor.benches.plots import COLOURS, DASHES, Axes, Panel, lines, plots, styles_of
+from ardor.benches.plots import (
+    ACCURACIES,
+    COLOURS,
+    DASHES,
+    SHARES,
+    Axes,
+    Panel,
+    figure,
+    plots,
+    styles_of,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 METHODS = ("darts", "vinnas")
@@ -39,6 +49,10 @@ def drawn(root: ElementTree.Element) -> list[tuple[str, ElementTree.Element]]:
 def places(path: ElementTree.Element) -> list[tuple[float, float]]:
     pairs = re.findall(r"([\d.]+),([\d.]+)", path.attrib["d"])
     return [(float(x), float(y)) for x, y in pairs]
+
+
+def alone(runs: list[dict[str, Any]], title: str = "", y: str = "value") -> str:
+    return figure([[Panel(title, runs, "epoch", y)]])
 
 
 def words(root: ElementTree.Element) -> list[str]:
@@ -74,7 +88,7 @@ def test_lines_of_a_method_look_alike_and_unlike_those_of_others() -> None:
 def test_points_stand_where_the_axes_say() -> None:
     values = [(1, 10.0), (2, 30.0), (3, 20.0), (5, 50.0)]
     runs = [{"method": "darts", "seed": 0, "points": values}]
-    ((_, path),) = drawn(root := read(lines(runs, "epoch", "accuracy")))
+    ((_, path),) = drawn(root := read(alone(runs)))
     found = places(path)
     across = [(x - found[0][0]) / (found[-1][0] - found[0][0]) for x, _ in found]
     assert across == pytest.approx([(x - 1) / 4 for x, _ in values], abs=0.002)
@@ -98,17 +112,35 @@ def test_noise_counts_with_skips_and_what_was_not_finite_is_left_out() -> None:
         epoch |= {"skip_share": 0.25, "noise_share": 0.5}
     root = read(plots({"measure": "searches", "runs": [seen]})["collapse"])
     shares, curvatures = (places(path) for _, path in drawn(root))
-    axes = Axes.of(Panel("", [], "", "", shares=True))
+    axes = Axes.of(Panel("", [], "", "", SHARES))
     assert [y for _, y in shares] == pytest.approx([axes.at(0, 0.75)[1]] * 3, abs=0.06)
     assert len(curvatures) == 2
 
 
-def test_the_truth_of_a_search_is_one_panel() -> None:
+def test_the_truth_of_searches_is_a_panel_for_each_method() -> None:
     epochs = [{"epoch": e, "test_accuracy": 80.0 + e} for e in (1, 2, 3)]
-    runs = [{"method": m, "seed": s, "epochs": epochs} for m in METHODS for s in (0, 1)]
-    found = plots({"measure": "truth", "runs": runs})
+    names = [f"method{k}" for k in range(5)]
+    runs = [{"method": m, "seed": s, "epochs": epochs} for s in (0, 1) for m in names]
+    at_its_end = {"method": "rsps", "seed": 0, "epochs": []}
+    assert plots({"measure": "truth", "runs": [at_its_end]}) == {}
+    found = plots({"measure": "truth", "runs": [*runs, at_its_end]})
     assert list(found) == ["accuracy"]
-    assert len(drawn(read(found["accuracy"]))) == 4
+    root = read(found["accuracy"])
+    groups = root.findall(f"{SVG}g")
+    lines = [[called for called, _ in drawn(group)] for group in groups]
+    assert lines == [[f"{name}, seed {seed}" for seed in (0, 1)] for name in names]
+    assert [name in words(group) for name, group in zip(names, groups, strict=True)] == [True] * 5
+    assert root.findall(f"{SVG}text") == []  # no legend: each panel says whose it is
+
+
+def test_accuracies_have_more_room_the_fewer_errors_are_left() -> None:
+    axes = Axes.of(Panel("", [], "", "", ACCURACIES))
+    heights = [axes.at(0, accuracy)[1] for accuracy in (0, 50, 80, 90, 92, 94, 94.37)]
+    assert heights == sorted(heights, reverse=True)
+    assert heights[0] == axes.bottom
+    halved = [axes.at(0, 100 - error)[1] for error in (80, 40, 20, 10)]
+    steps = [low - high for low, high in zip(halved, halved[1:], strict=False)]
+    assert steps == pytest.approx([steps[0]] * 3)  # an error half as large is as far each time
 
 
 def test_other_benches_and_no_epochs_have_nothing_to_draw() -> None:
@@ -128,7 +160,7 @@ def test_other_benches_and_no_epochs_have_nothing_to_draw() -> None:
     ],
 )
 def test_ticks_are_round_and_within(points: list[tuple[int, float]], shown: list[str]) -> None:
-    root = read(lines([{"method": "a", "seed": 0, "points": points}], "epoch", "value"))
+    root = read(alone([{"method": "a", "seed": 0, "points": points}]))
     (group,) = root.findall(f"{SVG}g")
     ticks = [t.text for t in group.iter(f"{SVG}text") if t.attrib["text-anchor"] == "middle"]
     assert [t for t in ticks if t and t[0].isdigit()] == shown
@@ -136,14 +168,15 @@ def test_ticks_are_round_and_within(points: list[tuple[int, float]], shown: list
 
 def test_names_are_escaped_and_the_text_is_the_same_each_time() -> None:
     runs = [{"method": "<a & b>", "seed": 0, "points": [(1, 1.0), (2, 2.0)]}]
-    text = lines(runs, "epoch", "5 < 6")
+    runs += [{**runs[0], "method": "c"}]
+    text = alone(runs, y="5 < 6")
     assert {"<a & b>", "5 < 6"} <= set(words(read(text)))
-    assert text == lines(runs, "epoch", "5 < 6")
+    assert text == alone(runs, y="5 < 6")
 
 
 def test_a_long_legend_takes_more_lines_and_stays_inside() -> None:
     runs = [{"method": f"method{k}", "seed": 0, "points": [(1, 1.0)]} for k in range(12)]
-    root = read(lines(runs, "epoch", "value"))
+    root = read(alone(runs))
     names = [t for t in root.findall(f"{SVG}text") if (t.text or "").startswith("method")]
     assert len({t.attrib["y"] for t in names}) > 1
     assert all(float(t.attrib["x"]) + 60 < float(root.attrib["width"]) for t in names)

@@ -1,6 +1,7 @@
 """Plots of benches as SVG: lines of one run each, coloured and dashed by method, by panels."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -12,7 +13,7 @@ from ardor.report.words import number, short
 # A run: its "method", its "seed", and its "points", (x, y) each.
 Series = Sequence[Mapping[str, Any]]
 
-SMALL, LARGE = (300.0, 200.0), (680.0, 400.0)  # a panel among others, and one alone
+WIDTH, HEIGHT, ACROSS = 300.0, 200.0, 4  # of a panel, and how many stand side by side
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 14.0, 30.0, 44.0
 LEGEND, GAP = 22.0, 20.0  # the height of a line of it, and the room between two names
 INK, SOFT, RULE, PAPER = "#1b1f24", "#57606a", "#d0d7de", "#ffffff"
@@ -21,7 +22,25 @@ FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', sans-seri
 # As 5 and 7 have no divisor in common, 35 methods differ in one or the other.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 DASHES = ("none", "7 3", "2 2", "9 3 2 3", "12 4")
-SHARES = [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How an axis of values is divided: where there are no ticks, by round numbers."""
+
+    ticks: Sequence[float] = ()
+    place: Callable[[float], float] = float  # grows with the value
+    label: Callable[[float], str] = short
+
+
+def closeness(accuracy: float) -> float:
+    """Minus the logarithm of the error: a point counts more the fewer there are left."""
+    return -math.log(max(100.0 - accuracy, 5.0))  # no cell of the benchmark reaches 95 %
+
+
+PLAIN = Scale()
+SHARES = Scale((0.0, 0.25, 0.5, 0.75, 1.0), label="{:.0%}".format)
+ACCURACIES = Scale((0.0, 50.0, 80.0, 90.0, 93.0, 95.0), place=closeness)
 
 
 @dataclass(frozen=True)
@@ -32,8 +51,7 @@ class Panel:
     series: Series
     x: str
     y: str
-    shares: bool = False  # the axis goes from 0 to 100 %
-    size: tuple[float, float] = SMALL
+    scale: Scale = PLAIN
 
 
 @dataclass(frozen=True)
@@ -42,26 +60,26 @@ class Axes:
 
     xs: tuple[float, float]
     ticks: Sequence[float]  # of the values, from the least to the largest
-    right: float
-    bottom: float
+    scale: Scale
+    right: float = WIDTH - RIGHT
+    bottom: float = HEIGHT - BOTTOM
 
     @classmethod
     def of(cls, panel: Panel) -> "Axes":
         """The axes that hold all of a panel's points."""
         points = [p for run in panel.series for p in run["points"]] or [(0, 0.0), (1, 1.0)]
         xs, ys = zip(*points, strict=True)
-        ticks = SHARES if panel.shares else nice_ticks(min(ys), max(ys))
-        width, height = panel.size
-        return cls((min(xs), max(xs)), ticks, width - RIGHT, height - BOTTOM)
+        ticks = panel.scale.ticks or nice_ticks(min(ys), max(ys))
+        return cls((min(xs), max(xs)), ticks, panel.scale)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """The place of a point."""
         first, last = self.xs
-        low, high = self.ticks[0], self.ticks[-1]
+        low, value, high = map(self.scale.place, (self.ticks[0], y, self.ticks[-1]))
         across = (x - first) / (last - first) if last > first else 0.5
         return (
             LEFT + across * (self.right - LEFT),
-            self.bottom - (y - low) / (high - low) * (self.bottom - TOP),
+            self.bottom - (value - low) / (high - low) * (self.bottom - TOP),
         )
 
     def x_ticks(self) -> list[float]:
@@ -75,15 +93,23 @@ class Axes:
 def plots(result: Mapping[str, Any]) -> dict[str, str]:
     """Name -> SVG, of what the runs of a bench's result went through epoch by epoch."""
     if result.get("measure") == "truth":
-        worth = series(result["runs"], "epochs", "test_accuracy")
-        return {"accuracy": lines(worth, "epoch", "true test accuracy of the decoded cell, %")}
+        # A search that decides only at its end has nothing to draw.
+        worth = [run for run in series(result["runs"], "epochs", "test_accuracy") if run["points"]]
+        return {"accuracy": accuracy(worth)} if worth else {}
     followed = result.get("measure") in ("searches", "followed")
     return {"collapse": collapse(result["runs"])} if followed else {}
 
 
-def lines(runs: Series, x: str, y: str) -> str:
-    """One panel: a line for each run."""
-    return figure([[Panel("", runs, x, y, size=LARGE)]])
+def accuracy(runs: Series) -> str:
+    """A panel for each method: what its cells are worth, epoch by epoch, on one scale for all."""
+    by_method: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        by_method.setdefault(run["method"], []).append(run)
+    panels = [
+        Panel(method, own, "epoch", "true test accuracy, %", ACCURACIES)
+        for method, own in by_method.items()
+    ]
+    return figure([panels[at : at + ACROSS] for at in range(0, len(panels), ACROSS)])
 
 
 def collapse(runs: Sequence[Mapping[str, Any]]) -> str:
@@ -101,7 +127,7 @@ def collapse(runs: Sequence[Mapping[str, Any]]) -> str:
     bend = {space: series(own, "seen", "curvature") for space, own in by_space}
     return figure(
         [
-            [Panel(space, own, "epoch", words, shares=True) for space, own in kept.items()],
+            [Panel(space, own, "epoch", words, SHARES) for space, own in kept.items()],
             [Panel(space, own, "epoch", "curvature") for space, own in bend.items()],
         ]
     )
@@ -121,13 +147,14 @@ def series(runs: Sequence[Mapping[str, Any]], under: str, *keys: str) -> list[di
 
 
 def figure(rows: Sequence[Sequence[Panel]]) -> str:
-    """Panels in rows under one legend."""
-    styles = styles_of(run["method"] for row in rows for panel in row for run in panel.series)
-    across, down = rows[0][0].size
-    width = across * max(map(len, rows))
-    names = list(legend(styles, width))
+    """Panels in rows, under one legend where a panel has lines of several methods."""
+    panels = [[run["method"] for run in panel.series] for row in rows for panel in row]
+    styles = styles_of(method for panel in panels for method in panel)
+    width = WIDTH * max(map(len, rows))
+    several = any(len(set(panel)) > 1 for panel in panels)
+    names = list(legend(styles, width)) if several else []
     top = names[-1][2] + LEGEND if names else 0.0
-    height = top + down * len(rows)
+    height = top + HEIGHT * len(rows)
     root = svg(width, height, described(rows, list(styles)))
     root.set("font-family", FONT)
     add(root, "rect", fill=PAPER, x=0.0, y=0.0, width=width, height=height)
@@ -136,7 +163,7 @@ def figure(rows: Sequence[Sequence[Panel]]) -> str:
         write(root, name, x + 34, y + 15, "start", INK)
     for line, row in enumerate(rows):
         for column, panel in enumerate(row):
-            place = f"translate({point(column * across)},{point(top + line * down)})"
+            place = f"translate({point(column * WIDTH)},{point(top + line * HEIGHT)})"
             draw_panel(add(root, "g", transform=place), panel, styles)
     return render(root)
 
@@ -182,7 +209,7 @@ def draw_axes(group: Element, panel: Panel, axes: Axes) -> None:
     for tick in axes.ticks:
         y = axes.at(axes.xs[0], tick)[1]
         add(group, "path", d=f"M{point(LEFT)},{point(y)} H{point(axes.right)}", stroke=RULE)
-        write(group, f"{tick:.0%}" if panel.shares else short(tick), LEFT - 6, y + 4, "end")
+        write(group, panel.scale.label(tick), LEFT - 6, y + 4, "end")
     for tick in axes.x_ticks():
         x = axes.at(tick, axes.ticks[0])[0]
         add(group, "path", d=f"M{point(x)},{point(bottom)} v4", stroke=SOFT)
