@@ -14,7 +14,7 @@ from ardor.bench import benches
 from ardor.benches import reading
 from ardor.benches.grid import read
 from ardor.benches.plots import plots
-from ardor.benches.summary import Measure
+from ardor.benches.summary import Measure, Searches
 from ardor.cli import cli
 from ardor.config import PruneConfig, presets
 from ardor.errors import ArdorError, Interrupted
@@ -91,6 +91,17 @@ def test_a_bench_can_follow_the_searches_of_the_networks_it_measures(
     assert [seen["epoch"] for seen in result["runs"][0]["seen"]] == [1]
     assert "accuracy" in reading.cells(result)[0][2]
     assert plots(result)["collapse"].count("darts, seed 0") == 2
+
+
+def test_noise_that_searches_keep_is_counted() -> None:
+    kept = [{"noise": noise, "sep_conv_3x3": 16 - noise} for noise in (10, 2)]
+    runs = [
+        {"metrics": {"stages": {"search": {"seconds": 1.0}}}, "kept": {"operations": o, "edges": 8}}
+        for o in kept
+    ]
+    row = Searches().row("darts-s4", runs)
+    assert (row["noise_share"], row["skip_share"]) == (0.375, 0.0)
+    assert row["noise_share_std"] == pytest.approx(0.25 * 2**0.5)
 
 
 def test_a_papers_table_selects_twice_from_one_search(
@@ -256,7 +267,7 @@ def test_a_table_to_read_has_what_was_measured_and_what_is_printed() -> None:
                 **{"nonzero_params": 2000, "nonzero_params_std": 10, "nonzero_params_best": 2005},
                 **{"params": 8000},
                 **{"op_entropy": 1.25, "ops_used": 4, "skip_share": 0.25, "pool_share": 0.5},
-                **{"collapsed": 1, "largest_curvature": 0.31},
+                **{"noise_share": 0.125, "collapsed": 1, "largest_curvature": 0.31},
             }
         ],
         "printed": read("vinnas-mnist-v1", source="x").printed,
@@ -264,6 +275,6 @@ def test_a_table_to_read_has_what_was_measured_and_what_is_printed() -> None:
     measured, printed = page.table(result).splitlines()[2:4]
     assert measured.startswith("| `vinnas-snr` | 2 | 99.00% ± 0.10% (99.20%) | 2,000 ± 10 (2,005) ")
     assert "| 12 ± 3 s | 9 ± 0 s |" in measured
-    assert "| 4.0 kinds, 1.25 nats | 25% skips, 50% pools, 1 of 2 collapsed" in measured
+    assert "| 4.0 kinds, 1.25 nats | 25% skips, 50% pools, 12% noise, 1 of 2 collapsed" in measured
     assert printed.startswith("| `vinnas-snr`, as printed |  | 99.82 ± 0.23 (99.87) % |")
     assert any("first version" in note for note in reading.notes(result))

@@ -111,6 +111,8 @@ def optimum(best: Row) -> dict[str, str]:
 def watched(row: Row) -> list[str]:
     """What the collapse watch saw; of a search without gates only what was kept."""
     said = [f"{row['skip_share']:.0%} skips, {row['pool_share']:.0%} pools"]
+    if row.get("noise_share"):  # only where it is a candidate; older results do not have it
+        said.append(f"{row['noise_share']:.0%} noise")
     if row["largest_curvature"] is not None:
         said.append(f"{row['collapsed']} of {row['seeds']} collapsed")
     return said

@@ -11,6 +11,7 @@ from ardor.collapse import SORTS, Kept, kept_by, together
 from ardor.run import STAGES, Run
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
+NOISE = "noise"  # the operation of S4 that is of no use
 MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
 
 Record = Mapping[str, Any]  # what a result keeps of a run: all that its tables are made from
@@ -76,7 +77,7 @@ class Followed(Measure):
             {
                 "epoch": epoch,
                 "skip_share": watch["skip_share"],
-                "noise_share": share_of("noise", watch),
+                "noise_share": share_of(NOISE, *(cell["kept"] for cell in watch["cells"].values())),
                 "curvature": watch["curvature"],
             }
             for epoch, watch in watched(cell.run)
@@ -104,6 +105,7 @@ def searches(runs: Sequence[Record]) -> dict[str, Any]:
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])
     for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
         found |= over_seeds(name, [each.numbers()[name] for each in kept])
+    found |= over_seeds("noise_share", [share_of(NOISE, each.operations) for each in kept])
     found |= over_seeds("largest_curvature", given("largest_curvature", metrics))
     found["collapsed"] = len(given("collapsed_since", metrics))
     return found
@@ -141,11 +143,11 @@ def operations(run: Run) -> Kept:
     return together(kept_by(choices, run.architecture))
 
 
-def share_of(operation: str, watch: Mapping[str, Any]) -> float:
+def share_of(operation: str, *cells: Mapping[str, int]) -> float:
     """The share of an operation among all that are kept."""
     kept: Counter[str] = Counter()
-    for cell in watch["cells"].values():
-        kept.update(cell["kept"])
+    for cell in cells:
+        kept.update(cell)
     return kept[operation] / max(1, kept.total())
 
 
