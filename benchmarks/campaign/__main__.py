@@ -2,8 +2,8 @@
 
     python benchmarks/campaign [PART...] [--source src] [--results FILE]
 
-A part is a file beside this one with `cases() -> dict[str, Case]`. `--source` is the `src` folder of
-any checkout, so that one list of cases measures what was before a change and what is after it;
+A part is a file beside this one with `cases() -> dict[str, Case]`. `--source` is the `src` folder
+of any checkout, so that one list of cases measures what was before a change and what is after it;
 `--results` adds the counts to a JSON file, under the commit of that checkout.
 """
 
