@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ardor import methods
 from ardor.benches import grid
-from ardor.config import SearchConfig, resolve
+from ardor.config import SearchConfig, preset, resolve
 from ardor.data import Images
 from ardor.errors import ArdorError
 from ardor.methods import Method
@@ -207,6 +207,50 @@ def test_an_edge_is_kept_by_its_share_times_that_of_its_best_operation() -> None
     scores = [shares["normal/>3"][s] * shares[f"normal/{s}>3"][1:].max() for s in range(3)]
     left_out = str(min(range(3), key=scores.__getitem__))
     assert set(found.options["normal/>3"]) == {"0", "1", "2"} - {left_out}
+
+
+# Optimiser, batch, rates of weights, warm-up and gate rate, as the authors publish them; the batch
+# and rate of PC-DARTS are those of DARTS, which its docstring says.
+PUBLISHED = {
+    "darts": ("sgd", 64, 0.025, 0.001, 0.0, 3e-4),
+    "snas": ("sgd", 64, 0.025, 0.0, 0.0, 3e-4),
+    "gdas": ("sgd", 64, 0.025, 0.001, 0.0, 3e-4),
+    "pcdarts": ("sgd", 64, 0.025, 0.0, 0.3, 6e-4),
+    "fairdarts": ("sgd", 128, 0.005, 0.001, 0.0, 3e-3),
+    "drnas": ("sgd", 64, 0.025, 0.001, 0.0, 3e-4),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("preset_", ["", "nasbench201", "vinnas-mnist", "sivdnas-cifar10"])
+def test_a_method_searches_with_its_authors_settings_also_under_a_preset(
+    name: str, preset_: str
+) -> None:
+    below = [preset(preset_)] if preset_ else []
+    search = layered((*below, {"method": {"name": name}})).search
+    batch = below[0]["search"]["batch"] if below else search.batch
+    optimiser, published, *rates = PUBLISHED[name]
+    assert (search.optimiser, search.batch) == (optimiser, batch if below else published)
+    assert [search.rate, search.rate_end, search.warmup, search.gate_rate] == rates
+
+
+def test_shared_weights_learn_by_the_optimiser_of_darts() -> None:
+    search = layered(({"method": {"name": "rsps"}},)).search
+    assert (search.optimiser, search.rate, search.rate_end) == ("sgd", 0.025, 0.001)
+
+
+def test_drnas_ranks_edges_by_the_softmax_of_beta() -> None:
+    """Its mean shares would take the other edge: elu(beta) + 1 grows less than exp(beta)."""
+    method = DrNas(SPACE)
+    betas = {"normal/0>3": (3.0, 0.5), "normal/1>3": (0.0, -2.0), "normal/2>3": (9.0, -9.0)}
+    for edge, (first, others) in betas.items():
+        method.logits[edge].data.copy_(torch.tensor([others, first, others, others]))
+    shares = method.probabilities()
+    assert shares["normal/0>3"].max() < shares["normal/1>3"].max()
+    soft = {edge: method.logits[edge].softmax(-1).max() for edge in betas}
+    assert soft["normal/0>3"] > soft["normal/1>3"]
+    (found,) = method.draw(1)
+    assert found.options["normal/>3"] == ("0", "2")
 
 
 def fair(gates: dict[str, list[float]]) -> FairDarts:

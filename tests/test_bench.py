@@ -1,6 +1,7 @@
 """Benches: a grid of runs, on its own images or on others; a paper's table."""
 
 import json
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -16,8 +17,10 @@ from ardor.benches.grid import read
 from ardor.benches.plots import plots
 from ardor.benches.summary import Measure, Searches
 from ardor.cli import cli
+from ardor.cli.making import _layers
 from ardor.config import PruneConfig, presets
 from ardor.errors import ArdorError, Interrupted
+from ardor.plan import layered
 from ardor.run import STAGES, Run
 from ardor.stages import do
 
@@ -29,7 +32,7 @@ SETTINGS: dict[str, Any] = {
     "space": {"layout": "R", "states": 1, "channels": 2, "ops": "vinnas"},
     "search": {"epochs": 1, "batch": 8, "gate_rate": 0.1},
     "train": {"epochs": 1},
-    "method": {"entropy": 10.0},
+    "methods": {"vinnas": {"method": {"entropy": 10.0}}},
 }
 GRID = """# A grid that takes seconds
 seeds = 1
@@ -235,6 +238,18 @@ def test_all_of_a_table_is_under_the_same_settings() -> None:
     searched, drawn = (grid.layers(row, 4) for row in ("darts", "random"))
     assert searched[0] == drawn[0] == grid.layers("vinnas-snr", 4)[0]
     assert drawn[-1] == {"seed": 4}
+
+
+@pytest.mark.parametrize("name", sorted(benches().keys() - {"speed", "gradients"}))
+def test_the_command_of_every_row_can_be_typed_again(name: str) -> None:
+    grid = read(name, source="some/where")
+    for row in grid.rows:
+        _, verb, *words = shlex.split(grid.command(row, "search"))
+        context = cli.commands[verb].make_context(verb, words)
+        given = {key: value for key, value in context.params.items() if value is not None}
+        typed, meant = layered(_layers(given)), layered(grid.layers(row, 0))
+        source = meant.data.model_copy(update={"source": "where"})
+        assert typed == meant.model_copy(update={"data": source}), row
 
 
 def test_rows_can_have_numbers_of_runs_of_their_own_unless_one_is_asked_for() -> None:

@@ -11,7 +11,7 @@ from standins.toy import Toy
 from torch import nn
 
 from ardor import methods
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, certainty
 from ardor.config import SearchConfig, resolve
 from ardor.data import Images
 from ardor.errors import Interrupted
@@ -28,6 +28,7 @@ METHODS = {
     **{name: (name, {}) for name in [*methods.names(), *STANDINS]},
     "darts, second order": ("darts", {"order": 2}),
     "vinnas, magnitude": ("vinnas", {"select": "magnitude"}),
+    "vinnas, likeliest": ("vinnas", {"select": "likeliest"}),
     "vinnas, hierarchical": ("vinnas", {"tie": "hierarchical"}),
     "sivdnas, straight-through": ("sivdnas", {"gradient": "straight-through", "derive": "sample"}),
     "sivdnas, concrete": (
@@ -211,6 +212,22 @@ def test_what_has_left_is_out_of_the_posterior(name: str, space: Space) -> None:
 
 @every
 @everywhere
+def test_what_would_be_kept_is_never_given_up(name: str, space: Space) -> None:
+    """Wherever the parameters are: also where zero, or noise, has taken over every choice."""
+    method, given = make(name, space), 0
+    for seed in range(20):
+        torch.manual_seed(seed)
+        for parameter in method.parameters():
+            nn.init.normal_(parameter, std=6.0)
+        flags = method.given_up()  # which may draw, and leaves the random numbers as they are
+        kept = space.masks(method.draw(1)[0])
+        assert not any((out & (kept[key] > 0)).any() for key, out in flags.items())
+        given += sum(int(out.sum()) for out in flags.values())
+    assert given or not flags
+
+
+@every
+@everywhere
 def test_a_search_logs_every_term_and_ends_in_the_space(
     name: str, space: Space, bright: Images, tmp_path: Path
 ) -> None:
@@ -227,6 +244,10 @@ def test_a_search_logs_every_term_and_ends_in_the_space(
     assert first["warmup"]
     assert not last["warmup"] or not list(make(name, space).parameters())
     assert 0 <= last["certainty"] <= 1
+    if "watch" in last:  # which says what would be kept
+        assert last["certainty"] == pytest.approx(
+            certainty(last["watch"]["kept"], last["probabilities"])
+        )
 
 
 @every

@@ -66,6 +66,8 @@ def test_vinnas_is_set_as_printed(name: str) -> None:
     assert (config.search.epochs, config.search.batch) == (epochs, 256)
     assert (final.cells, final.channels / space.channels) == (final_cells, factor)
     assert config.train.epochs == final_epochs
+    assert config.train.validation == 0.0  # all images teach
+    assert layered((preset(name),)).method["select"] == "snr"
     augmented = () if "mnist" in name else ("crop", "flip", "erase")
     assert config.search.augment == config.train.augment == augmented
 

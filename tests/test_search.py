@@ -9,7 +9,7 @@ from standins.toy import Toy
 from torch import Tensor
 
 from ardor import methods
-from ardor.architecture import certainty
+from ardor.architecture import against_odds, certainty
 from ardor.config import SearchConfig
 from ardor.data import Images
 from ardor.measure import logits_of
@@ -111,9 +111,18 @@ def test_rates_follow_their_schedules() -> None:
     assert [ramp(p, start=0.5) for p in (0.0, 0.5, 0.75, 1.0)] == [0.0, 0.0, 0.5, 1.0]
 
 
-def test_certainty_is_the_mean_of_the_largest() -> None:
-    assert certainty({"a": {"x": 0.9, "y": 0.1}, "b": {"x": 0.5, "y": 0.5}}) == pytest.approx(0.7)
-    assert certainty({}) == 0.0
+def test_certainty_is_that_of_what_is_kept_and_not_of_what_is_likeliest() -> None:
+    shares = {"a": {"x": 0.9, "y": 0.1}, "b": {"x": 0.5, "y": 0.5}, "c": {"x": 1.0}}
+    assert certainty({"a": ("y",), "b": ("x",), "c": ()}, shares) == pytest.approx(0.3)
+    assert certainty({"a": ("x",)}, {}) == 0.0
+
+
+def test_what_is_kept_against_the_odds_is_named_with_what_is_likelier() -> None:
+    shares = {"a": {"x": 0.2, "y": 0.5, "none": 0.3}, "b": {"x": 0.3, "none": 0.7}}
+    (found,) = against_odds({"a": ("x",), "b": ("x",), "c": ("z",)}, shares)
+    assert (found.choice, found.kept, found.probability) == ("a", "x", 0.2)
+    assert (found.likelier, found.likelier_probability) == ("y", 0.5)
+    assert against_odds({"a": ("y",)}, shares) == []
 
 
 def test_the_learned_gates_do_better_than_even_ones(bright: Images, tmp_path: Path) -> None:

@@ -75,6 +75,12 @@ def test_every_candidate_is_shown_where_all_are_asked_for(tmp_path: Path) -> Non
     ]
 
 
+def test_what_is_likelier_stands_beside_what_is_kept_against_the_odds(tmp_path: Path) -> None:
+    odd = {"normal/1>2": {"skip_connect": 0.004, "max_pool_3x3": 0.996}}
+    content = {**CONTENT, "probabilities": {**CONTENT["probabilities"], **odd}}
+    assert [row[4] for row in rows(show(tmp_path, content))] == ["97%", "0% (max_pool_3x3: 100%)"]
+
+
 def test_files_without_strengths_are_shown_as_ever(tmp_path: Path) -> None:
     old = {key: CONTENT[key] for key in (*FOUND.to_json(), "probabilities")}
     assert rows(show(tmp_path, old)) == [

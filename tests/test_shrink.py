@@ -167,7 +167,7 @@ def test_off_keeps_all_and_changes_nothing(
 ) -> None:
     kept = make(bright, tmp_path / "off", shrink=0)
     kept.run()
-    monkeypatch.setattr(Darts, "given_up", Method.given_up)
+    monkeypatch.setattr(Darts, "negligible", Method.negligible)
     never = make(bright, tmp_path / "never")
     never.run()
     assert given_up(kept)

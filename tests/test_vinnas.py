@@ -1,6 +1,7 @@
 """VINNAS: its objective, its clipping of zero, and how it decides."""
 
 import math
+from collections import Counter
 
 import pytest
 import torch
@@ -13,6 +14,11 @@ from ardor.methods.vinnas import Vinnas, clip_zero
 from ardor.ops import ZERO
 from ardor.spaces.cells import Cells
 
+SELECTED = (
+    ("snr", "sep_conv_5x5"),
+    ("magnitude", "sep_conv_3x3"),
+    ("likeliest", "sep_conv_3x3"),
+)
 SPACE = Cells(image=(1, 8, 8), classes=2, layout="R", states=2, channels=2, ops="vinnas")
 
 
@@ -31,9 +37,25 @@ def with_strengths(
 def test_signal_to_noise_and_magnitude_decide_differently() -> None:
     mean = {"sep_conv_3x3": 1.0, "sep_conv_5x5": 0.9}
     variance = {"sep_conv_3x3": 1.0, "sep_conv_5x5": 0.1}
-    for select, expected in (("snr", "sep_conv_5x5"), ("magnitude", "sep_conv_3x3")):
+    for select, expected in SELECTED:
         (found,) = with_strengths(mean, variance, select=select).draw(1)
         assert {op for name, ops in found.kept if "/>" not in name for op in ops} == {expected}
+
+
+def test_the_likeliest_operation_is_kept_where_the_ratio_prefers_a_surer_weaker_one() -> None:
+    """By 50,000 draws of the strengths; of the edges, those with the larger means are kept."""
+    method = with_strengths(
+        {"sep_conv_3x3": 1.0, "sep_conv_5x5": 0.1}, {"sep_conv_5x5": 0.01}, select="likeliest"
+    )
+    method.mean["reduce/2>3"].data += 0.5
+    method.mean["reduce/1>3"].data += 0.1
+    (found,) = method.draw(1)
+    drawn = method.samples(50_000)[0]
+    often = Counter(op for kept, n in drawn.items() for op in dict(kept)["reduce/0>2"] * n)
+    assert found.options["reduce/0>2"] == (often.most_common(1)[0][0],) == ("sep_conv_3x3",)
+    assert found.options["reduce/>3"] == ("1", "2")
+    (by_ratio,) = Vinnas.draw(with_strengths({"sep_conv_5x5": 0.1}, {"sep_conv_5x5": 0.01}), 1)
+    assert by_ratio.options["reduce/0>2"] == ("sep_conv_5x5",)
 
 
 def test_the_ratio_is_signed_and_divides_by_the_variance() -> None:
@@ -69,7 +91,7 @@ class KeepsAny(Toy):
         return Choice("look", "op", ("noise", "signal", ZERO)), *super().choices[1:]
 
 
-@pytest.mark.parametrize("select", ["snr", "magnitude"])
+@pytest.mark.parametrize("select", ["snr", "magnitude", "likeliest"])
 def test_zero_is_not_kept_even_where_a_space_would_keep_it(select: str) -> None:
     method = Vinnas(KeepsAny(), select=select)
     method.mean["look"].data.copy_(torch.tensor([0.1, 0.3, 5.0]))

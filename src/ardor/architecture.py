@@ -11,6 +11,8 @@ from ardor.errors import ArdorError
 
 FORMAT = 1
 Kept = tuple[tuple[str, tuple[str, ...]], ...]  # the kept options of some choices, by their names
+Options = Mapping[str, tuple[str, ...]]  # choice -> its kept options
+Probabilities = Mapping[str, Mapping[str, float]]  # choice -> option -> probability
 
 # Families of operations by what their names hold, in this order: "dil_sep_conv_3x3" is dilated.
 _SIGNS = (
@@ -126,10 +128,44 @@ def family(operation: str) -> str:
     return next((key for key, signs in _SIGNS if any(s in name for s in signs)), "other")
 
 
-def certainty(probabilities: Mapping[str, Mapping[str, float]]) -> float:
-    """The mean over choices of the largest probability; 0 where there is none."""
-    largest = [max(options.values()) for options in probabilities.values() if options]
-    return sum(largest) / len(largest) if largest else 0.0
+def certainty(kept: Options, probabilities: Probabilities) -> float:
+    """The mean probability of what is kept; 0 where nothing is known of it."""
+    known = [
+        probabilities[choice][option]
+        for choice, options in kept.items()
+        for option in options
+        if option in probabilities.get(choice, {})
+    ]
+    return sum(known) / len(known) if known else 0.0
+
+
+@dataclass(frozen=True)
+class AgainstOdds:
+    """A kept option that the posterior holds less likely than one that was left out."""
+
+    choice: str
+    kept: str
+    probability: float
+    likelier: str
+    likelier_probability: float
+
+
+def against_odds(kept: Options, probabilities: Probabilities) -> list[AgainstOdds]:
+    """Where the rule of a method keeps what its own posterior calls unlikely.
+
+    No connection at all is never the likelier one: most rules leave it out of the comparison.
+    """
+    found = []
+    for choice, options in kept.items():
+        shares = probabilities.get(choice, {})
+        others = {o: p for o, p in shares.items() if o not in options and family(o) != "none"}
+        likelier = max(others, key=others.__getitem__, default="")
+        found += [
+            AgainstOdds(choice, option, shares[option], likelier, others[likelier])
+            for option in options
+            if likelier and option in shares and shares[option] < others[likelier]
+        ]
+    return found
 
 
 def _frozen(value: Any) -> Any:

@@ -204,6 +204,7 @@ class Bench:
     def result(self, runs: Sequence[Record]) -> dict[str, Any]:
         """The table, and all that it was made from."""
         rows = {row: [run for run in runs if run["method"] == row] for row in self.grid.counts}
+        verb = "search" if self.measure.stages == ("search",) else "run"
         return {
             **about(self.command),
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -215,6 +216,7 @@ class Bench:
             "table": [self.measure.row(row, own) for row, own in rows.items() if own],
             "printed": dict(self.grid.printed),
             **self.measure.beside(),
+            "commands": {row: self.grid.command(row, verb) for row, own in rows.items() if own},
             "settings": self.settings,
             "runs": list(runs),
         }

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +16,7 @@ from ardor.settings import Amount, Count, Rate, Settings, Share, Time, checked
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
+METHOD = "vinnas"  # unless another is named
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
 # What a method or space can be called: a module of Ardor's, or a dotted one of the user's.
 NAME = re.compile(r"\w+(\.\w+)*")
@@ -128,10 +129,12 @@ SECTIONS: Mapping[str, type[Settings]] = {
 
 def resolve(*layers: Mapping[str, Any]) -> Config:
     """The settings after each layer has changed those before it, all of them checked."""
-    merged: dict[str, Any] = {"space": {"name": "cells"}, "method": {"name": "vinnas"}}
+    merged: dict[str, Any] = {"space": {"name": "cells"}, "method": {"name": METHOD}}
     for layer in layers:
         _check_sections(layer)
-        merged = merge(merged, _left_to_time(layer))
+    method = method_of(layers)
+    for layer in layers:
+        merged = merge(merged, _left_to_time(meant_for(method, layer)))
     for section, model in SECTIONS.items():
         merged[section] = checked(section, model, merged.get(section, {}))
     for section in ("space", "method"):
@@ -143,6 +146,21 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
             "leave train.variational at true",
         )
     return config
+
+
+def method_of(layers: Iterable[Mapping[str, Any]]) -> Any:
+    """The name of the method that the last layer which names one asks for."""
+    named = [layer["method"]["name"] for layer in layers if "name" in layer.get("method", {})]
+    return named[-1] if named else METHOD
+
+
+def meant_for(method: Any, layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A layer with what it says of one method alone, under `methods.NAME`, in its place."""
+    if "methods" not in layer:
+        return layer
+    own = layer["methods"].get(method, {})
+    _check_sections(own)
+    return merge({key: value for key, value in layer.items() if key != "methods"}, own)
 
 
 def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -159,7 +177,12 @@ def _only(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _check_sections(layer: Mapping[str, Any]) -> None:
     """An ArdorError where a section is given a value in place of its settings."""
-    for section in sorted(layer.keys() & {*SECTIONS, "space", "method", "network"}):
+    if not isinstance(layer, Mapping):
+        raise ArdorError(
+            f"methods.NAME = {layer!r} must be settings by section",
+            "for example [methods.vinnas.search] in a TOML file",
+        )
+    for section in sorted(layer.keys() & {*SECTIONS, "space", "method", "methods", "network"}):
         if not isinstance(layer[section], Mapping):
             raise ArdorError(
                 f"{section} = {layer[section]!r} must be settings by name",

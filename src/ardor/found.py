@@ -1,10 +1,10 @@
 """What a search ends with: an architecture, what it was chosen from, and how sure that is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, Probabilities, against_odds
 from ardor.methods import Epochs
 from ardor.posterior import Likely
 
@@ -32,17 +32,20 @@ class Found:
 
     architecture: Architecture
     candidates: tuple[Candidate, ...]  # best first
-    probabilities: Mapping[str, Mapping[str, float]]  # choice -> option -> probability
+    probabilities: Probabilities
     strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
     gone: Epochs  # what left the supernet, each after which epoch
     likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
-    watched: Mapping[str, float]  # what the collapse watch saw
+    watched: Mapping[str, float]  # what the collapse watch saw, and how sure the search is
 
     def to_json(self) -> dict[str, Any]:
         """The content of architecture.json."""
         return {
             **self.architecture.to_json(),
             "probabilities": self.probabilities,
+            "against_odds": [
+                asdict(one) for one in against_odds(self.architecture.options, self.probabilities)
+            ],
             "strengths": self.strengths,
             "left": self.gone,
             "candidates": [candidate.to_json() for candidate in self.candidates],

@@ -3,6 +3,7 @@
 import functools
 import platform
 import shlex
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -32,7 +33,7 @@ WRITTEN = {
 # Stage -> what may still change when it begins: the search has been made with the rest.
 CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
 # Entries of config.json that are no settings.
-ABOUT = frozenset({"format", "command", "versions", "machine", "stages"})
+ABOUT = frozenset({"format", "command", "commit", "versions", "machine", "stages"})
 NO_COST = {"seconds": 0.0, "core_seconds": 0.0, "peak_memory_mb": 0.0}
 LATER = {"core_seconds"}  # costs that older runs do not have
 
@@ -278,14 +279,32 @@ def all_numbers(content: Any) -> bool:
 
 
 def about(command: str) -> dict[str, Any]:
-    """What a result must carry to be made again: command, versions, machine."""
+    """What a result must carry to be made again: command, commit, versions, machine."""
     packages = ("ardor", "torch", "numpy", "onnxruntime")
     return {
         "format": FORMAT,
         "command": command,
+        "commit": commit(),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "machine": {"system": platform.system(), "processor": platform.machine()},
     }
+
+
+@functools.cache
+def commit() -> str:
+    """The commit that this Ardor's source is at; "" where it is no checkout of it."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        # Another repository may lie around an installed Ardor: it does not track this file.
+        asked = subprocess.run(
+            [*git, "ls-files", Path(__file__).name], capture_output=True, text=True
+        )
+        said = subprocess.run(
+            [*git, "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True
+        )
+    except OSError:
+        return ""
+    return said.stdout.strip() if asked.stdout.strip() else ""
 
 
 def load(folder: Path | str) -> Model:

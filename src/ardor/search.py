@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
-from ardor.architecture import certainty
+from ardor.architecture import against_odds, certainty
 from ardor.budget import Course, Pace
 from ardor.config import SearchConfig
 from ardor.data import Images, Normalise, augment, stratified
@@ -248,11 +248,13 @@ class SearchLoop:
             left = self.shrink() if self.config.shrink and not self.watch.in_doubt else []
         posterior = self.rounds.together(self.method, learning=self.learning_gates)
         shares = probabilities(posterior)
+        with self.runtime.apart(5):
+            kept = posterior.draw(1)[0].options
         self.stage.finish_epoch(
             rate=self.rate,
             warmup=not self.learning_gates,
             held_out=held_out,
-            certainty=certainty(shares),
+            certainty=certainty(kept, shares),
             probabilities=shares,
             strengths=strengths(posterior),
             left=left,
@@ -291,12 +293,24 @@ class SearchLoop:
         found = ranked[0].architecture
         with self.runtime.apart(4):
             drawn = method.samples(DRAWS)
+        shares = probabilities(method)
+        odd = against_odds(found.options, shares)
+        if odd:
+            self.stage.tell(
+                f"kept against the odds: {len(odd)}, such as {odd[0].kept} of {odd[0].choice} at "
+                f"{odd[0].probability:.1%}, where {odd[0].likelier} has "
+                f"{odd[0].likelier_probability:.1%}"
+            )
         return Found(
             architecture=found,
             candidates=ranked,
-            probabilities=probabilities(method),
+            probabilities=shares,
             strengths=strengths(method),
             gone=method.gone,
             likeliest=likeliest(found, drawn),
-            watched=self.watch.numbers(found),
+            watched={
+                **self.watch.numbers(found),
+                "certainty": certainty(found.options, shares),
+                "against_odds": len(odd),
+            },
         )

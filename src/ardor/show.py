@@ -7,7 +7,7 @@ from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from rich.console import Group
 from rich.table import Table
 
-from ardor.architecture import Architecture, parse
+from ardor.architecture import AgainstOdds, Architecture, against_odds, parse
 from ardor.errors import ArdorError
 from ardor.report import table as edges
 from ardor.report.others import others, verdict
@@ -37,8 +37,9 @@ def architecture_table(content: Mapping[str, Any], *, every: bool = False) -> Ta
     if not every and not any(map(parse, found.options)):
         return table("", COLUMNS, [(*row[:4], share(row[4])) for row in edges(found, sure)])
     words = quantities(strong)
+    odd = {(one.choice, one.kept): one for one in against_odds(found.options, sure)}
     rows = [
-        (*place(one), share(one.probability) + (" ✓" if every and one.kept else ""))
+        (*place(one), certainty(one, odd.get((one.choice, one.option)), mark=every))
         + tuple(compact(one.strength[q]) if q in one.strength else "" for q in words)
         for one in candidates(found, sure, strong)
         if every or one.kept
@@ -50,6 +51,13 @@ def place(one: Candidate) -> tuple[str, str, str, str]:
     """Cell, state and source of a candidate, and its operation."""
     cell, source, state = parse(one.choice) or (one.choice, "", "")
     return cell or "cell", state, source, one.option
+
+
+def certainty(one: Candidate, odd: AgainstOdds | None, *, mark: bool) -> str:
+    """How likely a candidate is, whether it is kept, and what is likelier where something is."""
+    kept = " ✓" if mark and one.kept else ""
+    likelier = f" ({odd.likelier}: {share(odd.likelier_probability)})" if odd else ""
+    return share(one.probability) + kept + likelier
 
 
 def share(probability: float | None) -> str:

@@ -193,7 +193,9 @@ class Stage:
         means = self.means().get("train", {})
         left = self.course.left(self.epoch, self.step, self.spent)
         epochs = self.course.epochs if self.course.fitted else 0
-        return Progress(self.name, self.epoch + 1, epochs, self.progress, left, means)
+        # What is said after the end is of the last epoch.
+        epoch = max(1, self.epoch if self.over else self.epoch + 1)
+        return Progress(self.name, epoch, epochs, self.progress, left, means)
 
     def _save(self) -> None:
         tensors: dict[str, Tensor] = {}

@@ -122,6 +122,8 @@ def metrics_table(metrics: Mapping[str, Any]) -> Table:
         "sparse_bytes": ("bytes of the weights, stored sparsely", "{:,}"),
         "onnx_bytes": ("bytes of the ONNX file", "{:,}"),
         "latency_ms": ("milliseconds for an image, one thread", "{:.3g}"),
+        "certainty": ("certainty of what was kept, on average", "{:.0%}"),
+        "against_odds": ("kept although another option is likelier", "{:,}"),
         "taken_out": ("candidates taken out of the search", "{:,}"),
         "skip_share": ("skip connections among kept operations", "{:.0%}"),
         "pool_share": ("pools among kept operations", "{:.0%}"),

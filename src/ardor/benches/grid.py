@@ -1,15 +1,19 @@
 """Grids of runs: rows that differ in a few settings, each with several seeds."""
 
+import json
 import os
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ardor.config import preset, presets, titles
+from ardor.config import merge, preset, presets, titles
 from ardor.errors import ArdorError, unknown
+from ardor.plan import flat
 
 FOLDER, TABLES = "benches", "benches/tables"
 CHANCE = "random"  # the row whose number of runs --random says
@@ -29,6 +33,7 @@ class Grid:
     searched_by: Mapping[str, str]  # row -> the row whose searches it selects from
     printed: Mapping[str, Any]
     measure: str = "networks"  # what is measured of its runs
+    preset: str = ""  # below all rows
 
     def cells(self) -> Iterator[tuple[str, int]]:
         """Row and seed, seed after seed: whatever stops a bench, it leaves rows to compare."""
@@ -38,6 +43,19 @@ class Grid:
     def layers(self, row: str, seed: int) -> tuple[Layer, ...]:
         """The settings of a run, each layer over those before it."""
         return (*self.rows[row], {"seed": seed})
+
+    def command(self, row: str, verb: str) -> str:
+        """What makes the first run of a row by itself, as a person types it."""
+        _, *changes = self.rows[row]
+        given = flat(reduce(merge, changes, {}))
+        words = ["ardor", verb, *named(given.pop("data.source"))]
+        words += ["--preset", self.preset] if self.preset else []
+        for option in ("method", "space"):
+            if name := given.pop(f"{option}.name", None):
+                words += [f"--{option}", name]
+        for name, value in given.items():
+            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+        return shlex.join([*words, "--seed", "0"])
 
 
 def names() -> dict[str, str]:
@@ -84,11 +102,12 @@ def read(
     return Grid(
         name=name,
         place="-".join([name, *named(source), *([time] if time else [])]),
-        rows={row: (fitting(base, of), settings, of, *asked) for row, of in changes.items()},
+        rows={row: (base, settings, of, *asked) for row, of in changes.items()},
         counts={row: count for row, count in counts.items() if count},
         searched_by={row: first for row, first in searched_by if {row, first} <= changes.keys()},
         printed=printed(name, found.get("printed", {})),
         measure=found.get("measure", "networks"),
+        preset=found.get("preset", ""),
     )
 
 
@@ -125,12 +144,6 @@ def check_images(name: str, source: str | None, settings: Layer) -> None:
             f"the bench '{name}' has no images of its own",
             f"name the folder or file that has them: ardor bench {name} --data FOLDER",
         )
-
-
-def fitting(base: Layer, change: Layer) -> Layer:
-    """The settings below a row: those of a method only where the row has no other one."""
-    other = "name" in change.get("method", {})
-    return {key: value for key, value in base.items() if key != "method"} if other else base
 
 
 def printed(name: str, figures: Layer) -> dict[str, Any]:

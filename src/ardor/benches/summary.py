@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ardor.collapse import SORTS, Kept, kept_by, together
+from ardor.files import read_json
 from ardor.run import STAGES, Run
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
@@ -32,6 +33,7 @@ class Cell:
             "method": self.row,
             "seed": self.seed,
             "run": self.run.folder.name,
+            "commit": read_json(self.run.folder / "config.json").get("commit", ""),
             **({"same_as": self.same_as} if self.same_as else {}),
             "metrics": self.run.metrics,
             "kept": asdict(operations(self.run)),

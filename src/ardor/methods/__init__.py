@@ -93,13 +93,22 @@ class Method(nn.Module, ABC):
         for name, own in self.state_dict().items():
             own.copy_(torch.stack([state[name] for state in states]).mean(0))
 
-    def given_up(self) -> Gates:
-        """Booleans, (copies | 1, 1, options): what cannot become the answer any more, as of now.
+    def negligible(self) -> Gates:
+        """Booleans, (copies | 1, 1, options): what is out of the question by the method's own rule.
 
-        Given up for some epochs in a row, an option leaves the supernet; a method that gives up
-        any computes with the `rest` of a choice, and hands out the `whole` of it.
+        A method that calls any so computes with the `rest` of a choice, and hands out the `whole`.
         """
         return {}
+
+    def given_up(self) -> Gates:
+        """What is negligible and would not be kept either: it cannot become the answer any more.
+
+        Given up for some epochs in a row, an option leaves the supernet.
+        """
+        found = self.negligible()
+        with torch.random.fork_rng(devices=[]):
+            kept = self.space.masks(self.draw(1)[0]) if found else {}
+        return {name: gate & (kept[name] == 0).to(gate.device) for name, gate in found.items()}
 
     def stays(self, choice: Choice) -> list[int]:
         """Where in a choice those options are that have not left the supernet."""

@@ -28,7 +28,12 @@ class Darts(Method):
 
     bilevel: ClassVar[bool] = True
     kinds: ClassVar[tuple[str, ...]] = ("op",)  # of the choices that have logits
-    search: ClassVar[Mapping[str, Any]] = {"optimiser": "sgd", "rate": 0.025, "rate_end": 0.001}
+    search: ClassVar[Mapping[str, Any]] = {
+        "optimiser": "sgd",
+        "rate": 0.025,
+        "rate_end": 0.001,
+        "warmup": 0.0,
+    }
 
     def __init__(self, space: Space, *, order: Literal[1, 2] = 1, spread: Rate = 0.001) -> None:
         super().__init__(space)
@@ -54,7 +59,7 @@ class Darts(Method):
     def draw(self, count: int) -> list[Architecture]:
         return [self.space.strongest(self.probabilities())]
 
-    def given_up(self) -> Gates:
+    def negligible(self) -> Gates:
         shares = self.probabilities()
         return {
             choice.name: shares[choice.name] < NEGLIGIBLE / len(self.stays(choice))

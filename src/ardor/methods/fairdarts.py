@@ -11,8 +11,8 @@ same however many images there are.
 What is kept is, as in the authors' code, the best operation of each of the best edges (those that
 `strongest` keeps), if its gate is above `threshold`. A state that would be left without input keeps
 its best operation all the same, as any space asks. Zero, which the paper's space does not have, is
-never kept: nothing teaches its gate. No rule says when an operation is out of the question, and
-none is given up.
+never kept: nothing teaches its gate. Batches are of 128 images, as printed. No rule says when an
+operation is out of the question, and none is given up.
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ class FairDarts(Darts):
 
     search: ClassVar[Mapping[str, Any]] = {
         **Darts.search,
+        "batch": 128,
         "rate": 0.005,
         "gate_rate": 0.003,
         "gate_betas": (0.9, 0.999),
-        "warmup": 0.0,
     }
 
     def __init__(
@@ -68,5 +68,5 @@ class FairDarts(Darts):
         kept = {name: mask * shares.get(name, mask) for name, mask in best.items()}
         return [self.space.subset(kept, self.threshold)]
 
-    def given_up(self) -> Gates:
+    def negligible(self) -> Gates:
         return {}

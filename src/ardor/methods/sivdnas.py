@@ -242,7 +242,7 @@ class SiVdnas(Method):
             draws[choice.name] = self.whole(choice, self.strength(choice, on), gone=NEVER)
         return self.space.strongest_of_each(draws)
 
-    def given_up(self) -> Gates:
+    def negligible(self) -> Gates:
         """Operations that are hardly ever kept, or hardly ever the strongest."""
         shares = self.probabilities()
         return {c.name: shares[c.name] < NEGLIGIBLE for c in self.choices("op")}

@@ -6,11 +6,16 @@ gates z = softmax(alpha) of one draw; weights are variational as well (`Variatio
     loss = CE + g1 KL(w) + g2 KL(alpha) + g3 sum over edges of H(z)                     (eq. 8)
 
 each g growing linearly from zero. The best operation of an edge has the largest positive
-signal-to-noise ratio mu / sigma^2.
+signal-to-noise ratio mu / sigma^2: that is `select` "snr", the print. What it keeps can be what the
+posterior calls unlikely to be the strongest: a weak strength without noise beats a strong one with
+some. "likeliest" keeps of each edge what is likeliest to be the strongest, and the edges with the
+largest means of it; "magnitude" goes by the means alone.
 
 Departures from print: the KL has the sign of a KL (the paper's is its negative); an epoch is a
 pass over the images (Algorithm 1 has one batch); the best strengths are kept only from the epochs
-in which they learn. Left open in print and set here: the g's, their starts, the spread of mu at
+in which they learn, and judged under one draw of them; in a step strengths learn before weights do;
+the g's grow with every step, not with every epoch; the gradient of the weights is clipped at a norm
+of 5. Left open in print and set here: the g's, their starts, the spread of mu at
 the start (0.001 taken as a standard deviation, as in DARTS) and how the zero operation is clipped
 (its draw is held at most at the mean of the other draws of its edge).
 With a `log_var` above the paper's -10 strengths begin broad: weights then learn under all kinds of
@@ -88,7 +93,7 @@ class Vinnas(Method):
         entropy_start: Share = 0.2,
         spread: Rate = 0.001,  # standard deviation of the means at the start
         log_var: LogVariance = LOG_VAR_START,  # of the strengths at the start
-        select: Literal["snr", "magnitude"] = "snr",
+        select: Literal["snr", "likeliest", "magnitude"] = "snr",  # what is kept of an edge
         tie: Literal["type", "none", "hierarchical"] = "type",  # what cells of a kind share
     ) -> None:
         super().__init__(space)
@@ -174,21 +179,34 @@ class Vinnas(Method):
 
     def probabilities(self) -> Gates:
         """The probability that an operation is the strongest of its edge; zero never is."""
-        found = {}
-        for choice in self.choices("op"):
-            mean, log_var = self.mean[choice.name].detach(), self.log_var[choice.name].detach()
-            able = [at for at in self.stays(choice) if choice.options[at] != ZERO]
-            found[choice.name] = torch.zeros_like(mean)
-            found[choice.name][..., able] = best_probability(mean[..., able], log_var[..., able])
+        return {choice.name: self.strongest_probability(choice) for choice in self.choices("op")}
+
+    def strongest_probability(self, choice: Choice) -> Tensor:
+        """The same for the operations of one edge."""
+        mean, log_var = self.mean[choice.name].detach(), self.log_var[choice.name].detach()
+        able = [at for at in self.stays(choice) if choice.options[at] != ZERO]
+        found = torch.zeros_like(mean)
+        found[..., able] = best_probability(mean[..., able], log_var[..., able])
         return found
 
+    @torch.no_grad()
     def draw(self, count: int) -> list[Architecture]:
         scores = {}
         for choice in self.choices("op"):
-            mean, log_var = self.posterior(choice)
-            score = snr(mean, log_var) if self.select == "snr" else mean
-            scores[choice.name] = never_zero(choice, self.whole(choice, score, gone=-torch.inf))
+            score = self.whole(choice, self.score(choice), gone=-torch.inf)
+            scores[choice.name] = never_zero(choice, score)
         return [self.space.strongest(scores)]
+
+    def score(self, choice: Choice) -> Tensor:
+        """What the operations that stay on an edge, and then the edges, are chosen by."""
+        mean, log_var = self.posterior(choice)
+        if self.select == "snr":
+            return snr(mean, log_var)
+        if self.select == "magnitude":
+            return mean
+        # Of two edges the likelier to be the stronger is the one with the larger mean.
+        best = self.rest(choice, self.strongest_probability(choice))
+        return mean.masked_fill(best < best.amax(-1, keepdim=True), -torch.inf)
 
     @torch.no_grad()
     def pool(self, rounds: Sequence[Self]) -> None:
@@ -201,7 +219,7 @@ class Vinnas(Method):
             pooled = self.whole(choice, mixture_log_var(means, log_vars), LOG_VAR_START)
             self.log_var[name].copy_(pooled)
 
-    def given_up(self) -> Gates:
+    def negligible(self) -> Gates:
         """Strengths that are no positive signal, and all but certain not to be the best."""
         given = {}
         for name, best in self.probabilities().items():

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element
 
-from ardor.architecture import Architecture, family
-from ardor.report.edges import Cell, Edge, Probabilities, cells, order, summary
+from ardor.architecture import Architecture, Probabilities, family
+from ardor.report.edges import Cell, Edge, cells, order, summary
 from ardor.report.layout import FONT, HEAD, SMALL, Line, Plan, Spot, lay_out
 from ardor.report.svg import add, clean, point, render, resize, stylesheet, svg, text_width
 from ardor.report.words import FAMILIES, operation, percent

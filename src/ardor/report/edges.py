@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ardor.architecture import Architecture, cell_name, parse
+from ardor.architecture import Architecture, Probabilities, cell_name, parse
 from ardor.report.words import operation
 
-Probabilities = Mapping[str, Mapping[str, float]]
 Row = tuple[str, str, str, str, float | None]
 
 _INPUTS = {"0": ("c−2", "cell before last"), "1": ("c−1", "last cell")}

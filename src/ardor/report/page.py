@@ -9,11 +9,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from ardor.architecture import Architecture, certainty
+from ardor.architecture import Architecture, Probabilities, against_odds, certainty
 from ardor.report import pruning, sure
 from ardor.report.curves import charts
 from ardor.report.drawing import picture
-from ardor.report.edges import Probabilities, cells, summary
+from ardor.report.edges import cells, summary
 from ardor.report.others import verdict
 from ardor.report.run import Run, read
 from ardor.report.svg import render, stylesheet
@@ -153,12 +153,11 @@ def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
     sentences = []
-    mean = certainty(found.probabilities)
-    if mean:
-        many = len(found.probabilities)
-        sentences.append(
-            f"The posterior puts {percent(mean)} on its favourite, on average over {many} choices."
-        )
+    kept = _known(found)[0].options
+    if mean := certainty(kept, found.probabilities):
+        sentences.append(f"The posterior puts {percent(mean)} on what was kept, on average.")
+    if many := len(against_odds(kept, found.probabilities)):
+        sentences.append(f"Against its odds {many} {'is' if many == 1 else 'are'} kept.")
     judged = [edge for edge in edges if edge.probability is not None]
     if judged:
         close = sum(bool(edge.remark) for edge in judged)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, Probabilities
 from ardor.errors import ArdorError
-from ardor.report.edges import Probabilities
 from ardor.report.others import Other, others
 from ardor.report.sure import Strengths
 from ardor.report.words import number

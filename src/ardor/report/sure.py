@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ardor.architecture import Architecture, parse
-from ardor.report.edges import Cell, Probabilities, cells, order
+from ardor.architecture import Architecture, Probabilities, parse
+from ardor.report.edges import Cell, cells, order
 from ardor.report.svg import add, render, svg
 from ardor.report.words import operation, percent, short
 
