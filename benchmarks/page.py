@@ -138,10 +138,19 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     for name, result in results.items():
         pictures = [f"![{plot}]({name}-{plot}.svg)\n\n" for plot in plots(result)]
         versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
-        made = f"`{result['command']}`; {versions}; the whole of it: [{name}.json]({name}.json)"
+        made = (
+            f"`{result['command']}` at {result['commit']}; {versions}; the whole of it: "
+            f"[{name}.json]({name}.json)"
+        )
         section = speed(result) if result["bench"] == "speed" else grid(result)
-        parts += ["", f"## {name}", "", section, *pictures, made]
+        parts += ["", f"## {name}", "", section, *pictures, made, *commands(result)]
     return "\n".join(parts) + "\n"
+
+
+def commands(result: dict[str, Any]) -> list[str]:
+    """What makes the first run of each row by itself."""
+    rows = result.get("commands", {}).items()
+    return ["", *(f"- {row}: `{command}`" for row, command in rows)] if rows else []
 
 
 def readme(text: str, results: dict[str, dict[str, Any]]) -> str:

@@ -23,4 +23,6 @@ def test_results_carry_what_made_them() -> None:
     for result in page.load().values():
         assert result["command"].startswith("ardor ")
         assert result["versions"]["torch"]
+        assert len(result["commit"]) >= 12
+        assert result["settings"]
         assert all("seed" in run for run in result["runs"])

@@ -215,6 +215,7 @@ class Bench:
             "left": sum(self.grid.counts.values()) - len(runs),
             "table": [self.measure.row(row, own) for row, own in rows.items() if own],
             "printed": dict(self.grid.printed),
+            "note": self.grid.note,
             **self.measure.beside(),
             "commands": {row: self.grid.command(row, verb) for row, own in rows.items() if own},
             "settings": self.settings,

@@ -144,6 +144,7 @@ def gradients(
         "bench": "gradients",
         "measure": "gradients",
         "draws": draws,
+        "settings": {"draws": draws, "problems": problems},
         "table": [row_of(rows) for rows in alike],
         "runs": runs,
     }

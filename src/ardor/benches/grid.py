@@ -34,6 +34,7 @@ class Grid:
     printed: Mapping[str, Any]
     measure: str = "networks"  # what is measured of its runs
     preset: str = ""  # below all rows
+    note: str = ""  # what must be said beside its table
 
     def cells(self) -> Iterator[tuple[str, int]]:
         """Row and seed, seed after seed: whatever stops a bench, it leaves rows to compare."""
@@ -108,6 +109,7 @@ def read(
         printed=printed(name, found.get("printed", {})),
         measure=found.get("measure", "networks"),
         preset=found.get("preset", ""),
+        note=found.get("note", ""),
     )
 
 

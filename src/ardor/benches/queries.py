@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ardor.benches.truth import SECONDS, Truth
+from ardor.ops import ZERO
 
 POPULATION, TOURNAMENT = 10, 3
 QUERIES = (1, 10, 100, 1000)
@@ -26,6 +27,11 @@ def chance(truth: Truth, random: np.random.Generator) -> Iterator[int]:
     """Rows drawn uniformly, without end."""
     while True:
         yield int(random.integers(len(truth.cells)))
+
+
+def connected(truth: Truth, random: np.random.Generator) -> Iterator[int]:
+    """Of those, the rows without an empty edge: VINNAS and its like cannot choose one either."""
+    return (row for row in chance(truth, random) if ZERO not in truth.operations[row])
 
 
 def evolution(truth: Truth, random: np.random.Generator) -> Iterator[int]:
@@ -50,7 +56,11 @@ def mutated(
     return (*parent[:edge], child, *parent[edge + 1 :])
 
 
-SEARCHES: dict[str, Search] = {"random search": chance, "regularised evolution": evolution}
+SEARCHES: dict[str, Search] = {
+    "random search": chance,
+    "random search without none": connected,
+    "regularised evolution": evolution,
+}
 
 
 def best_of(truth: Truth, search: Search, seed: int, queries: tuple[int, ...]) -> list[int]:

@@ -172,6 +172,8 @@ def notes(result: Mapping[str, Any]) -> list[str]:
             f"training of one cell: {seconds:,.0f} s on the table's GPU, so that the time of one "
             "search pays for less than one."
         )
+    if note := result.get("note"):
+        said.append(note)
     if draws := result.get("draws"):
         said.append(
             f"Gradients of the expected loss in log delta and in the weights, in {draws:,} draws a "

@@ -89,6 +89,7 @@ def speed(
         "threads": torch.get_num_threads(),
         "native": library() is not None,
         "size": asdict(size),
+        "settings": {"rounds": rounds, **asdict(size)},
         "peak_gflops": rate("matrix product", size, times) / 1e9,
         "table": [compared(comparison, times, costs) for comparison in COMPARISONS],
         "costs": costs,
