@@ -135,7 +135,8 @@ def test_a_bench_looks_up_what_searches_found(path: Path, truth: Truth) -> None:
         at = truth.row_of(run["cell"])
         assert run["test_accuracy"] == truth.test[at]
         assert run["rank"] == truth.rank(at)
-        assert len(run["epochs"]) == (0 if run["method"] == "random" else 2)
+        # Those in which gates learn: this row of DARTS warms up for a third of them.
+        assert len(run["epochs"]) == {"vinnas": 2, "darts": 1, "random": 0}[run["method"]]
     vinnas = [run["test_accuracy"] for run in result["runs"] if run["method"] == "vinnas"]
     row = result["table"][0]
     assert row["test_accuracy"] == pytest.approx(np.mean(vinnas))
