@@ -115,6 +115,8 @@ class Trial:
             return wrong
         if answer.out.split() != ["right", self.ends]:
             return f"it said {answer.out.split()}"
+        if strays := {file.name for file in ardor.folder.iterdir()} - {"cache", ".cache", "cc"}:
+            return f"it left {strays} where it was called"
         said = answer.err.splitlines()
         return None if len(said) == self.lines else f"it said {len(said)} lines: {said}"
 
