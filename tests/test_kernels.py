@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from ardor import kernels, lanes, states
-from ardor.blocks import Chain, SeparableBlock
+from ardor import kernels, states
 from ardor.kernels import Shape, Term, ready, state
-from ardor.layers import VariationalConv2d
 from ardor.ops import OPS, Style
 from ardor.states import Mixed
 
@@ -201,50 +199,6 @@ def test_threads_do_not_change_a_bit() -> None:
     assert all(
         torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True)
     )
-
-
-def drawn(times: int, size: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
-    """What one uncertain block gives before normalisation, drawn natively and by plain layers."""
-    chain = OPS["dil_conv_3x3"](size[1], 1, Style(VariationalConv2d))
-    assert isinstance(chain, Chain)
-    (made,) = chain.blocks()
-    assert isinstance(made, SeparableBlock)
-    for conv in (made.depthwise, made.pointwise):
-        nn.init.normal_(conv.weight)
-        nn.init.constant_(conv.log_var, -1.0)
-    x = torch.randn(size)
-    terms, gates = [Term(0, chain.shapes())], torch.ones(1, 1)
-
-    def raw() -> Tensor:
-        out, statistics = lanes.state([x], terms, gates, made.weights())
-        mean, spread = (row[:, None, None] for row in statistics[0])
-        return out / spread + mean
-
-    with torch.no_grad():
-        ours = torch.stack([raw() for _ in range(times)])
-        theirs = torch.stack([made.pointwise(made.depthwise(F.relu(x))) for _ in range(times)])
-    return ours, theirs
-
-
-@native
-@pytest.mark.parametrize("channels", [16, 6])
-def test_drawn_activations_have_the_moments_of_the_plain_layer(channels: int) -> None:
-    ours, theirs = drawn(3000, (2, channels, 6, 6))
-    error = theirs.std(0).max().item() * (2 / 3000) ** 0.5
-    assert (ours.mean(0) - theirs.mean(0)).abs().max().item() < 6 * error
-    ratio = ours.std(0) / theirs.std(0)
-    assert ratio.min().item() > 0.88
-    assert ratio.max().item() < 1.13
-
-
-@native
-def test_each_activation_has_noise_of_its_own() -> None:
-    ours, _ = drawn(2000, (3, 8, 4, 4))
-    flat = ours.flatten(1)[:, ::7]
-    apart = torch.corrcoef(flat.t())
-    apart.fill_diagonal_(0)
-    assert apart.abs().max().item() < 6 / 2000**0.5
-    assert (flat - flat.mean(0)).div(flat.std(0)).pow(4).mean().item() < 3.6  # light tails
 
 
 @native

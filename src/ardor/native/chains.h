@@ -19,6 +19,11 @@ INLINE real NAME(variance)(real log_var) { /* held where float can square and su
     return (real)exp(log_var < -30 ? -30 : log_var > 10 ? 10 : log_var);
 }
 
+/* The gradient of a log-variance, from that of the variance: none where it is held. */
+INLINE real NAME(log_gradient)(real log_var, real variance, real gradient) {
+    return log_var < -30 || log_var > 10 ? 0 : gradient * variance;
+}
+
 /* Room for what a call makes of its blocks; only counted while there is no arena. */
 static size_t NAME(room)(const Chain *e, real *arena) {
     size_t used = 0, c = e->s->channels;
@@ -152,7 +157,7 @@ static void NAME(gate_gradient)(const Chain *e, int n, int group) {
     e->dgate[n] = (real)total;
 }
 
-/* Gradients of the weights, over groups in order, in torch's layout; d log_var = variance * d variance. */
+/* Gradients of the weights, over groups in order, in torch's layout. */
 static void NAME(gather)(const Work *w, int c) {
     const Block *b = w->b;
     int square = b->kind == SEPARABLE ? b->kernel * b->kernel : 0, inputs = b->inputs;
@@ -160,15 +165,19 @@ static void NAME(gather)(const Work *w, int c) {
     for (int group = 1; group < GROUPS; group++)
         for (size_t i = 0; i < size; i++) w->grads[i] += w->grads[group * size + i];
     const real *grads = w->grads;
+    const real *depthwise_log = b->depthwise_log_var, *pointwise_log = b->pointwise_log_var;
     real *depthwise[2] = {b->ddepthwise, b->ddepthwise_log_var}, *pointwise[2] = {b->dpointwise, b->dpointwise_log_var};
     for (int each = 0, taken = places(b); each < 2 && pointwise[each]; each++, grads += size / 2) {
         for (int i = 0; i < c; i++)
-            for (int t = 0; t < square; t++)
-                depthwise[each][i * square + t] = grads[t * c + i] * (each ? w->taps_var[t * c + i] : 1);
+            for (int t = 0; t < square; t++) {
+                int to = i * square + t, at = t * c + i;
+                depthwise[each][to] = each ? NAME(log_gradient)(depthwise_log[to], w->taps_var[at], grads[at]) : grads[at];
+            }
         for (int o = 0; o < c; o++)
             for (int i = 0; i < inputs * taken; i++) { /* inputs, and places of each */
-                size_t at = (size_t)(i % taken * inputs + i / taken) * c + o;
-                pointwise[each][o * inputs * taken + i] = grads[taps + at] * (each ? w->matrix_var[at] : 1);
+                size_t to = (size_t)o * inputs * taken + i, at = (size_t)(i % taken * inputs + i / taken) * c + o;
+                real gradient = grads[taps + at];
+                pointwise[each][to] = each ? NAME(log_gradient)(pointwise_log[to], w->matrix_var[at], gradient) : gradient;
             }
     }
 }

@@ -207,9 +207,10 @@ static void NAME(squares)(const real *t, real *squared, size_t count) {
  * Each chunk of a row has a place and a sign of its own in a table of normal numbers: any two
  * activations are uncorrelated, and nothing need be kept to draw them again. */
 static void NAME(draw)(const real *table, const uint32_t *key, uint32_t row, real *mean, real *variance, int count) {
+    uint32_t begin = mixture(row ^ key[0]);
     for (int start = 0; start < count; start += CHUNK) {
-        uint32_t h = mixture(mixture((row * 64 + (uint32_t)(start / CHUNK)) ^ key[0]) + key[1]);
-        const real *drawn = table + (h % (TABLE / 16)) * 16;
+        uint32_t h = mixture((begin ^ (uint32_t)(start / CHUNK)) + key[1]);
+        const real *drawn = table + h % TABLE; /* anywhere, so that each channel reads all of it */
         vec sign = all(h >> 31 ? -1 : 1);
         int end = count - start < CHUNK ? count - start : CHUNK;
         for (int i = 0; i < end; i += LANES) {
