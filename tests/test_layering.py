@@ -13,7 +13,7 @@ SOURCE = Path(ardor.__file__).parent
 LAYERS = [
     ["errors"],
     ["architecture", "schedules", "files", "settings", "events"],
-    ["bayes", "curvature", "config", "discover", "data"],
+    ["bayes", "curvature", "discover", "config", "data"],
     ["native", "kernels", "lanes", "layers", "blocks", "states"],
     ["flow", "runtime", "memory", "parts", "budget"],
     ["ops"],

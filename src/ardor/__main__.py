@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from ardor.cli import cli
-from ardor.errors import ArdorError, Interrupted, reason
+from ardor.errors import ArdorError, Interrupted, printable, reason
 
 
 def main() -> NoReturn:
@@ -51,15 +51,21 @@ def _prepare_streams() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.setFormatter(_Line("warning: %(message)s"))
     logging.getLogger("ardor").handlers = [handler]
+
+
+class _Line(logging.Formatter):
+    """A warning in one line, whatever it names."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def _fail(message: str, hint: str, code: int) -> NoReturn:
     """Ends with one line each, whatever a folder is called."""
     for word, text in (("error", message), ("hint", hint)):
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-        click.echo(f"{word}: {line}", err=True)
+        click.echo(f"{word}: {printable(text)}", err=True)
     sys.exit(code)
 
 

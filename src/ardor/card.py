@@ -1,8 +1,12 @@
 """The model card: what a network is, where it came from and how well it does."""
 
+import html
 import json
+import re
+import shlex
 from pathlib import Path
 
+from ardor.errors import printable
 from ardor.measure import multiply_adds, nonzero_parameters, parameters
 from ardor.model import Model
 
@@ -22,7 +26,7 @@ apart: {classes}.
 | of them not zero | {nonzero:,} |
 | multiply-adds for an image | {macs:,} |
 {measured}
-Load it with `ardor.load("{run}")`, predict with `ardor predict {run} IMAGE...`. The weights are
+Load it with {load}, predict with {predict}. The weights are
 `model.safetensors`; `config.json` holds the architecture, the classes and the normalisation.
 
 It was trained on one set of images and measured on held-out images of that same set; on other
@@ -34,6 +38,8 @@ MEASURES = {
     "nll": "test negative log-likelihood, nats",
     "ece": "test calibration error",
 }
+# What markdown gives a meaning to within a line, with what makes an address a link.
+MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
 
 
 def card(run: Path, model: Model, measured: str = "test") -> str:
@@ -48,10 +54,23 @@ def card(run: Path, model: Model, measured: str = "test") -> str:
         height=height,
         width=width,
         count=len(model.classes),
-        classes=", ".join(model.classes),
+        classes=", ".join(map(plain, model.classes)),
         params=parameters(model.net),
         nonzero=nonzero_parameters(model.net),
         macs=multiply_adds(model.net, model.shape),
         measured="".join(row + "\n" for row in rows),
-        run=run,
+        load=code(f"ardor.load({json.dumps(str(run), ensure_ascii=False)})"),
+        predict=code(f"ardor predict {shlex.quote(str(run))} IMAGE..."),
     )
+
+
+def plain(name: str) -> str:
+    """A name that a page shows as it is: no markup, no HTML, no link, all in one line."""
+    return MARKUP.sub(r"\\\1", html.escape(printable(name), quote=False))
+
+
+def code(text: str) -> str:
+    """A piece of code in a page, whatever folder it names: fenced by more ticks than it has."""
+    line = printable(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence}{line}{fence}"

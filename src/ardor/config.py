@@ -1,6 +1,5 @@
 """The settings of a run, by section, each with its type, range, default and a word on why."""
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -9,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from ardor.discover import check_name
 from ardor.errors import ArdorError, reason, unknown
 from ardor.settings import Amount, Count, Rate, Settings, Share, Time, checked
 
@@ -18,8 +18,6 @@ Augmentation = Literal["crop", "flip", "erase", "cutout"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 METHOD = "vinnas"  # unless another is named
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
-# What a method or space can be called: a module of Ardor's, or a dotted one of the user's.
-NAME = re.compile(r"\w+(\.\w+)*")
 
 
 class DataConfig(Settings):
@@ -138,7 +136,7 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     for section, model in SECTIONS.items():
         merged[section] = checked(section, model, merged.get(section, {}))
     for section in ("space", "method"):
-        _check_name(section, merged[section]["name"])
+        check_name(section, merged[section]["name"])
     config = checked("", Config, merged)
     if config.prune.picking and not config.train.variational:
         raise ArdorError(
@@ -188,14 +186,6 @@ def _check_sections(layer: Mapping[str, Any]) -> None:
                 f"{section} = {layer[section]!r} must be settings by name",
                 f"name the setting as well: --set {section}.NAME=VALUE",
             )
-
-
-def _check_name(section: str, name: Any) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ArdorError(
-            f"{section}.name = {name!r} must be the name of a {section}",
-            f"'ardor list {section}s' shows them; a dotted name is a module of your own",
-        )
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

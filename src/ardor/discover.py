@@ -1,14 +1,50 @@
 """Finding a method, space or data reader by the name of its module: adding one is adding a file."""
 
 import importlib
-import importlib.util
 import pkgutil
+from collections.abc import Iterable
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from ardor.errors import ArdorError, unknown
 
 T = TypeVar("T")
+# Dotted modules that a person has named: whatever a file says, no other one is imported.
+_trusted: set[str] = set()
+
+
+def trust(modules: Iterable[str]) -> None:
+    """Lets these modules be imported: a person has named them, which no file can do."""
+    for module in [modules] if isinstance(modules, str) else modules:
+        if not is_dotted(module):
+            raise ArdorError(
+                f"trust = {module!r} must be the dotted name of a module",
+                "name it as the run does that was made with it, for example lab.mine",
+            )
+        _trusted.add(module)
+
+
+def trusted(names: Iterable[str]) -> list[str]:
+    """Those of the names that are modules which a person has named, each once."""
+    return sorted(_trusted.intersection(names))
+
+
+def is_dotted(name: Any) -> TypeGuard[str]:
+    """Whether it names a module of a person's own, such as lab.mine."""
+    return _is_name(name) and "." in name
+
+
+def check_name(kind: str, name: Any) -> None:
+    """An ArdorError unless it can be the name of a method or space, before it is looked up."""
+    if not _is_name(name):
+        raise ArdorError(
+            f"{kind}.name = {name!r} must be the name of a {kind}",
+            f"'ardor list {kind}s' shows them; a dotted name is a module of your own",
+        )
+
+
+def _is_name(name: Any) -> TypeGuard[str]:
+    return isinstance(name, str) and all(map(str.isidentifier, name.split(".")))
 
 
 def names(package: ModuleType) -> list[str]:
@@ -20,9 +56,10 @@ def names(package: ModuleType) -> list[str]:
 def find(package: ModuleType, name: str, base: type[T]) -> type[T]:
     """The one subclass of `base` in the module `name`; a dotted name is a user's own module."""
     kind = base.__name__.lower()
-    if "." not in name and name not in names(package):
+    check_name(kind, name)
+    if not is_dotted(name) and name not in names(package):
         raise unknown(kind, name, names(package))
-    module = _import(name if "." in name else f"{package.__name__}.{name}", kind)
+    module = _own(name, kind) if is_dotted(name) else _import(f"{package.__name__}.{name}", kind)
     found = [
         thing
         for thing in vars(module).values()
@@ -36,6 +73,16 @@ def find(package: ModuleType, name: str, base: type[T]) -> type[T]:
             f"a {kind} is a file with one subclass of ardor's {base.__name__}",
         )
     return found[0]
+
+
+def _own(name: str, kind: str) -> ModuleType:
+    """A module of a person's own: importing runs what is in it, so that they must have named it."""
+    if name not in _trusted:
+        raise ArdorError(
+            f"the {kind} '{name}' is a module that is imported only where you name it yourself",
+            f"if you know what it does: --trust {name}, or trust=('{name}',) in Python",
+        )
+    return _import(name, kind)
 
 
 def _import(name: str, kind: str) -> ModuleType:

@@ -27,6 +27,11 @@ def reason(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
+def printable(text: str) -> str:
+    """Text as one line of what a terminal shows; what it would obey is spelled out instead."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def unknown(kind: str, value: str, known: Iterable[str]) -> ArdorError:
     """The error for a name that is not in `known`, with the nearest one that is."""
     names = sorted(known)

@@ -123,3 +123,15 @@ def _beside(path: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_links(folder: Path) -> None:
+    """An ArdorError where a link in a folder leads out of it: what is done there ends there."""
+    inside = Path(os.path.realpath(folder))
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *names)):
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(inside):
+                raise ArdorError(
+                    f"'{path}' is a link that leads out of '{folder}', and is not followed",
+                    "put what it leads to in its place, or delete it",
+                )

@@ -3,18 +3,22 @@
 import functools
 import platform
 import shlex
+<<<<<<< HEAD
 import subprocess
 from collections.abc import Callable, Mapping
+=======
+from collections.abc import Callable, Mapping, Sequence
+>>>>>>> w-a
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ardor import data, spaces
+from ardor import data, discover, spaces
 from ardor.architecture import Architecture
 from ardor.config import Config, merge, resolve
 from ardor.errors import ArdorError
-from ardor.files import new_folder, read_json, read_object, write_json
+from ardor.files import check_links, new_folder, read_json, read_object, write_json
 from ardor.model import Model
 from ardor.plan import final_space, resolved, sizes, unnamed
 from ardor.prune import prune
@@ -55,11 +59,14 @@ class Run:
         command: str = "python",
         stages: tuple[str, ...] = STAGES,
         given: Architecture | None = None,
+        trust: Sequence[str] = (),
     ) -> "Run":
         """A new folder with every setting resolved and checked; never one that exists.
 
-        An architecture that is given, found on whatever images, takes the place of a search.
+        An architecture that is given, found on whatever images, takes the place of a search. A
+        method or space that is a module of your own is imported if `trust` names it.
         """
+        discover.trust(trust)
         folder = Path(folder)
         check_free(folder)
         config, images = resolved(layers)
@@ -74,8 +81,9 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: Path | str) -> "Run":
-        """The run in a folder."""
+    def open(cls, folder: Path | str, trust: Sequence[str] = ()) -> "Run":
+        """The run in a folder; `trust` names the modules that it may have imported."""
+        discover.trust(trust)
         folder = Path(folder)
         path = folder / "config.json"
         if not path.exists():
@@ -83,6 +91,7 @@ class Run:
                 f"'{folder}' is not the folder of a run: it has no config.json",
                 "a run folder is what 'ardor run' or 'ardor search' makes",
             )
+        check_links(folder)
         content = read_object(path, FORMAT)
         stages = content.get("stages", [])
         strange = [s for s in stages if s not in STAGES] if isinstance(stages, list) else [stages]
@@ -131,7 +140,7 @@ class Run:
         if self.checkpoints(stage):
             raise ArdorError(
                 f"the {stage} stage of '{self.folder}' has begun with other settings",
-                f"continue it as it is: {typed('resume', self.folder)}",
+                f"continue it as it is: {self.typed('resume')}",
             )
 
     def check_able(self, stage: str) -> None:
@@ -158,6 +167,11 @@ class Run:
         """Forgets a loop that is at its end, or begins anew with other settings."""
         for path in self.checkpoints(loop):
             path.unlink()
+
+    def typed(self, command: str) -> str:
+        """A command on this run, as a person types it, with the modules that were named for it."""
+        names = (self.config.space["name"], self.config.method["name"])
+        return typed(command, self.folder, discover.trusted(names))
 
     def stages_left(self) -> list[str]:
         """The stages asked for that are not done."""
@@ -187,7 +201,7 @@ class Run:
         if not self.done("search"):
             raise ArdorError(
                 f"'{self.folder}' has no architecture yet",
-                f"first: {typed('resume', self.folder)}",
+                f"first: {self.typed('resume')}",
             )
         found = Architecture.from_json(read_json(self.folder / "architecture.json"))
         space = self.space()
@@ -211,7 +225,7 @@ class Run:
         if not self.done("train"):
             raise ArdorError(
                 f"'{self.folder}' has no trained network yet",
-                f"first: {typed('train', self.folder)}",
+                f"first: {self.typed('train')}",
             )
         return Model.load(self.folder / "trained")
 
@@ -240,7 +254,7 @@ class Run:
         if not whole or not all_numbers(content):
             raise ArdorError(
                 f"'{path}' must hold numbers, as Ardor wrote them",
-                f"put it back as it was, or delete it and: {typed('evaluate', self.folder)}",
+                f"put it back as it was, or delete it and: {self.typed('evaluate')}",
             )
         return content
 
@@ -266,9 +280,10 @@ def check_free(folder: Path) -> None:
         ) from None
 
 
-def typed(command: str, folder: Path) -> str:
+def typed(command: str, folder: Path, trust: Sequence[str] = ()) -> str:
     """A command on a run, as a person types it."""
-    return shlex.join(["ardor", command, str(folder)])
+    words = ["ardor", command, str(folder)]
+    return shlex.join([*words, *(word for module in trust for word in ("--trust", module))])
 
 
 def all_numbers(content: Any) -> bool:
@@ -290,6 +305,7 @@ def about(command: str) -> dict[str, Any]:
     }
 
 
+<<<<<<< HEAD
 @functools.cache
 def commit() -> str:
     """The commit that this Ardor's source is at; "" where it is no checkout of it."""
@@ -310,3 +326,8 @@ def commit() -> str:
 def load(folder: Path | str) -> Model:
     """The network of a run folder, ready to predict."""
     return Run.open(folder).model()
+=======
+def load(folder: Path | str, trust: Sequence[str] = ()) -> Model:
+    """The network of a run folder, ready to predict; `trust` as when a run is opened."""
+    return Run.open(folder, trust).model()
+>>>>>>> w-a

@@ -70,7 +70,7 @@ def compact(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
-def others_table(content: Mapping[str, Any], count: int) -> tuple[str, Table]:
+def others_table(content: Mapping[str, Any], count: int) -> tuple[str, str, str, Table]:
     """The likeliest other architectures, how likely each is, and in what it differs."""
     found = list(others(content.get("runners_up"), Architecture.from_json(content)))[:count]
     if not found:
@@ -78,10 +78,10 @@ def others_table(content: Mapping[str, Any], count: int) -> tuple[str, Table]:
             "the architecture file holds no runners-up",
             "new searches write them, if their method is a posterior over architectures: vinnas is",
         )
-    rows = [(one.likelihood, one.share, "\n".join(one.apart)) for one in found]
+    rows = [(one.likelihood, one.share, Group(*one.apart)) for one in found]
     columns = ("beside the one found", "probability", "differs in")
     said = verdict(number(content.get("probability")), found)
-    return f"\n{said}\n", table("", columns, rows)
+    return "", said, "", table("", columns, rows)
 
 
 def read(content: Mapping[str, Any], name: str, kind: type[T]) -> T:

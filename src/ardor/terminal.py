@@ -10,9 +10,11 @@ from rich.console import Console, Group
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
+from rich.text import Text
 
 from ardor.benches import reading
 from ardor.config import NOTHING
+from ardor.errors import printable
 
 if TYPE_CHECKING:
     from ardor.data.check import Summary
@@ -23,14 +25,24 @@ WIDEST = 5  # rows of a bench that stand side by side
 PLAIN_LINE_EVERY = 30.0  # seconds, where there is no terminal to redraw
 
 
+class Lines(Console):
+    """Shows text as it is: names of classes and folders may look like markup, or like commands."""
+
+    def __init__(self, **options: Any) -> None:
+        plain: dict[str, Any] = {"soft_wrap": True, "highlight": False, "emoji": False}
+        super().__init__(markup=False, **plain, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Every text that is printed, in a table or not, comes through here."""
+        return super().render_str(printable(text), **options)
+
+
 class Screen:
     """Progress and words on stderr; the result, as a table or as JSON, on stdout."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        # Names of classes and folders may look like markup or emoji, and are shown as they are.
-        plain: dict[str, Any] = {"soft_wrap": True, "highlight": False, "emoji": False}
-        self.out = Console(markup=False, **plain)
-        self.err = Console(markup=False, stderr=True, quiet=quiet, **plain)
+        self.out = Lines()
+        self.err = Lines(stderr=True, quiet=quiet)
         self.as_json = as_json
         self._bars: Bars | None = None
         self._told = ("", 0, 0.0)
@@ -95,13 +107,13 @@ def duration(seconds: float) -> str:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """A table; numbers to the right."""
+    """A table; numbers to the right, and a group of lines in one cell."""
     made = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
     for index, column in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
         made.add_column(column, justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(str(cell) for cell in row))
+        made.add_row(*(cell if isinstance(cell, Group) else str(cell) for cell in row))
     return made
 
 
@@ -212,7 +224,7 @@ def ratios_table(result: Mapping[str, Any]) -> Table:
     return table(title, ("", "against", "ratio", "spread", "CPU s", "MB", "of peak"), said)
 
 
-def growth_table(result: Mapping[str, Any]) -> Table:
+def growth_table(result: Mapping[str, Any]) -> Group:
     """Time and memory of a step at each size, and how straight they grow with the batch."""
     straight = [
         f"{line['step']}: a line in the {line['along']} within {line['largest_deviation']:.1%}"
@@ -223,7 +235,8 @@ def growth_table(result: Mapping[str, Any]) -> Table:
         + (f"{row['memory_mb']:,.0f}", f"{row['multiply_adds'] / 1e9:.3g}")
         for row in result["growth"]
     ]
-    return table("\n".join(["", *straight]), ("", "size", "CPU s", "MB", "G multiply-adds"), said)
+    columns = ("", "size", "CPU s", "MB", "G multiply-adds")
+    return Group("", *straight, table("", columns, said))
 
 
 def predictions_table(found: "Sequence[Prediction]") -> Table:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ardor import discover
 from ardor.errors import unknown
 
 Command = Callable[..., None]
@@ -59,4 +60,16 @@ changing = click.option(
     metavar="NAME=VALUE",
     help="Any setting, e.g. --set search.batch=32; see 'ardor list settings'.",
 )
-existing = click.argument("folder", type=FOLDER, metavar="RUN")
+trusting = click.option(
+    "--trust",
+    metavar="MODULE",
+    multiple=True,
+    expose_value=False,
+    callback=lambda context, option, modules: discover.trust(modules),
+    help="Import this module of yours, e.g. lab.mine, if a run or file names it. [none]",
+)
+
+
+def existing(command: Command) -> Command:
+    """The run that a command works on, and what it may import for it."""
+    return click.argument("folder", type=FOLDER, metavar="RUN")(trusting(command))

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from ardor.cli.group import FOLDER, answering, changing, cli
+from ardor import discover
+from ardor.cli.group import FOLDER, answering, changing, cli, trusting
 from ardor.cli.working import architecture_of, command, continued_by, screen_of
 
 LISTS = ["methods", "spaces", "data", "presets", "settings", "benches"]
@@ -84,6 +85,7 @@ def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 @click.option("--results", type=FOLDER, help="An earlier result: what it has is not run again.")
 @click.option("--so-far", is_flag=True, help="Run nothing: the table of what is finished.")
 @click.option("--folder", type=FOLDER, default=Path("runs/bench"), show_default=True)
+@trusting
 @answering
 def bench(
     name: str, folder: Path, methods: str | None, as_json: bool, quiet: bool, **asked: Any
@@ -108,6 +110,7 @@ def bench(
 
     screen = screen_of(as_json, quiet)
     rows = tuple(filter(None, (methods or "").split(",")))
+    discover.trust(filter(discover.is_dotted, rows))
     with continued_by(command()):
         result = measure(
             name,

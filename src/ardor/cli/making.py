@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ardor.cli.group import FOLDER, Command, answering, changing, cli, existing
+from ardor import discover
+from ardor.cli.group import FOLDER, Command, answering, changing, cli, existing, trusting
 from ardor.cli.working import architecture_of, command, screen_of, work
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def creating(made: Command) -> Command:
         click.option("--seed", type=int, help="Of everything random. [0]"),
         click.option("--device", help="auto, cpu, cuda or mps. [auto]"),
         changing,
+        trusting,
         click.option(
             "--dry-run",
             is_flag=True,
@@ -125,7 +127,16 @@ def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
     layers = [config.preset(given["preset"])] if "preset" in given else []
     layers += [config.read(given["file"])] if "file" in given else []
-    return (*layers, functools.reduce(config.merge, _typed(given), {}))
+    typed: dict[str, Any] = functools.reduce(config.merge, _typed(given), {})
+    discover.trust(_modules(typed))
+    return (*layers, typed)
+
+
+def _modules(typed: dict[str, Any]) -> list[str]:
+    """The modules of a person's own that they have typed as method or space."""
+    sections = [typed.get(section) for section in ("method", "space")]
+    named = [section.get("name") for section in sections if isinstance(section, dict)]
+    return [name for name in named if discover.is_dotted(name)]
 
 
 def _estimate(

@@ -21,14 +21,13 @@ def command() -> str:
 
 def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
     """Does the stages, or those that are left, showing progress; prints what came out."""
-    from ardor.run import typed
     from ardor.stages import do
     from ardor.terminal import metrics_table
 
     screen = screen_of(as_json, quiet)
     run.watch = screen.progress
     screen.say(f"run folder: {run.folder}")
-    with continued_by(typed("resume", run.folder)):
+    with continued_by(run.typed("resume")):
         for stage in run.stages_left() if stages is None else stages:
             if stage == run.stages[0]:
                 for note in run.dataset.notes:
