@@ -1,10 +1,17 @@
 """Planted bugs: each changes a line of a copy of the source, and a test must fail of it."""
 
+import os
 import shutil
+import sys
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
+import pytest
+import torch._dynamo  # noqa: F401, which torch imports when it first optimises
 from trial import Ardor, Case
+
+SECONDS = 300.0  # after which tests count as such that never end
 
 # What takes long and guards none of these.
 SLOW = ("onnx", "resumed", "damaged", "halving_stem", "number_of_parameters", "bits")
@@ -252,7 +259,7 @@ class Plant:
         for name in ("src", "tests"):
             shutil.copytree(tree / name, ardor.folder / name, ignore=leave)
         shutil.copy(tree / "pyproject.toml", ardor.folder)
-        return self.plant(ardor.folder / "src" / "ardor" / self.file) or self.caught(ardor)
+        return self.plant(ardor.folder / "src" / "ardor" / self.file) or self.caught(ardor.folder)
 
     def plant(self, path: Path) -> str | None:
         """Puts the bug into the source; says so where what it replaces is not just once there."""
@@ -264,23 +271,46 @@ class Plant:
         path.write_text(text)
         return None
 
-    def caught(self, ardor: Ardor) -> str | None:
+    def caught(self, folder: Path) -> str | None:
         """None where a test fails by what it asserts, and not because nothing can be run."""
-        guards = [(file, word) for file, word in self.guards if (ardor.folder / file).exists()]
+        guards = [(file, word) for file, word in self.guards if (folder / file).exists()]
         wanted = " or ".join(word for _, word in guards)
         words = f"({wanted}) and not ({' or '.join(SLOW)})"
-        options = ("-q", "-x", "-p", "no:cacheprovider", "-n", "0", "--tb=short", "-k", words)
         files = dict.fromkeys(file for file, _ in guards)
-        env = {"PYTHONPATH": str(ardor.folder / "src")}
-        answer = ardor.python("-m", "pytest", *options, *files, env=env, seconds=300)
-        if answer.code in (0, 5):
+        code, lines = tested(folder, ["-k", words, *files])
+        if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
             return "not caught"
-        lines = answer.out.splitlines()
-        failed = [line for line in lines if line.startswith("FAILED ")]
         told = [line for line in lines if line.startswith("E ")]
-        if answer.code == 1 and failed and any(" assert " in line for line in told):
+        if code == pytest.ExitCode.TESTS_FAILED and any(" assert " in line for line in told):
             return None
-        return f"no assertion failed: {(told or lines or [answer.err])[-1]}"
+        return f"no assertion failed: {(told or lines or ['it never ended'])[-1]}"
+
+
+def tested(folder: Path, words: list[str]) -> tuple[int | None, list[str]]:
+    """How pytest ends in a folder, None where it does not, and what it prints.
+
+    In a process that is forked off, as importing torch takes longer than most tests.
+    """
+    process = get_context("fork").Process(target=run_tests, args=(folder, words))
+    process.start()
+    process.join(SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return None, []
+    return process.exitcode, (folder / "out").read_text().splitlines()
+
+
+def run_tests(folder: Path, words: list[str]) -> None:
+    """Ends this process with pytest's exit code."""
+    os.environ |= {"PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.path.insert(0, str(folder / "src"))
+    os.chdir(folder)
+    out = os.open("out", os.O_WRONLY | os.O_CREAT)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-n", "0", "--tb=short"]
+    os._exit(pytest.main([*options, *words]))
 
 
 def cases() -> dict[str, Case]:
