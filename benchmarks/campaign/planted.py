@@ -18,39 +18,39 @@ SLOW = ("onnx", "resumed", "damaged", "halving_stem", "number_of_parameters", "b
 # Each: its name, the file of Ardor that it is in, and the tests that guard it, `FILE` or
 # `FILE:WORD` for those with that word in their names; what stands there, and what is put there.
 PLANTS = r"""
-the search sees the test images | stages.py | images_apart:decide search
+the search sees the test images | stages.py | images_apart:decide prune_curve:looks
 - run.dataset.train, run.config.search
 + run.dataset.test, run.config.search
-the search sees the test images as well | stages.py | images_apart:decide search
+the search sees the test images as well | stages.py | images_apart:decide prune_curve:looks
 - run.dataset.train, run.config.search
 + type(run.dataset.train)(*(
 + __import__("torch").cat([getattr(half, name) for half in (run.dataset.train, run.dataset.test)])
 + for name in ("pixels", "labels"))), run.config.search
-the network is trained on the test images | stages.py | images_apart:decide train
+the network is trained on the test images | stages.py | images_apart:decide prune_curve:looks
 - run.network,
 -         run.dataset.train,
 + run.network,
 +         run.dataset.test,
-the network is trained on the test images as well | stages.py | images_apart:decide train
+the network is trained on the test images as well | stages.py | images_apart:decide prune_curve:looks
 - run.network,
 -         run.dataset.train,
 + run.network,
 +         type(run.dataset.train)(*(
 + __import__("torch").cat([getattr(half, name) for half in (run.dataset.train, run.dataset.test)])
 + for name in ("pixels", "labels"))),
-the test figures are of training images | stages.py | images_apart:test_figures train
+the test figures are of training images | stages.py | images_apart:test_figures prune_curve:looks
 - images = run.dataset.test
 + images = run.dataset.train
-the pruning curve is of test images | pruning.py | images_apart:decide prune_curve
+the pruning curve is of test images | pruning.py | images_apart:decide prune_curve:looks
 - parts_of(run.dataset.train
 + parts_of(run.dataset.test
 the pruning curve is of training images | pruning.py | prune_curve
 - (to_watch, "validation") if
 + (to_learn, "validation") if
-fine-tuning learns from test images | pruning.py | images_apart:decide prune_curve
+fine-tuning learns from test images | pruning.py | images_apart:decide prune_curve:looks
 - images = run.dataset.train
 + images = run.dataset.test
-fine-tuning is measured on what it learned from | pruning.py | images_apart:fine_tuning prune_curve
+fine-tuning is measured on what it learned from | pruning.py | images_apart:fine_tuning prune_curve:looks
 - parts_of(images, config, runtime.seed)[1]
 + parts_of(images, config, 0)[0]
 images held out to test are trained on too | data/sources.py | images_apart:no_other data_augment
@@ -65,28 +65,28 @@ parts of a split overlap | data/split.py | data_augment
 a split is the same for every seed | data/split.py | data_augment
 - manual_seed(seed)
 + manual_seed(0)
-every search holds out the same images | search.py | images_apart:hold_out_other_images search
+every search holds out the same images | search.py | images_apart:other_images search:gates
 - shares, seed=seed
 + shares, seed=0
-every training watches by the same images | train.py | images_apart:hold_out_other_images train
+every training watches by the same images | train.py | images_apart:other_images train:learns
 - shares, seed=seed
 + shares, seed=0
-the training watches by images that it learns from | train.py | images_apart:learns_from_all train
+the training watches by images that it learns from | train.py | images_apart:learns_from_all train:learns
 - self.images, self.validation = parts
 + self.images = self.validation = parts[0]
-the training learns from what it watches by | train.py | images_apart:learns_from_all train
+the training learns from what it watches by | train.py | images_apart:learns_from_all train:learns
 - return [images[part] for part in stratified(images.labels, shares, seed=seed)]
 + return [images, images[stratified(images.labels, shares, seed=seed)[1]]]
-gates learn on the training half | search.py | images_apart:gates_learn_first search
+gates learn on the training half | search.py | images_apart:gates_learn_first search:gates
 - loss = self.loss(held_out)
 + loss = self.loss(train)
-gates look ahead on the training half | search.py | images_apart:gates_learn_first search steps
+gates look ahead on the training half | search.py | images_apart:gates_learn_first search:gates steps
 - lambda: self.loss(held_out)
 + lambda: self.loss(train)
-weights learn on the held-out half | search.py | images_apart:gates_learn_first search
+weights learn on the held-out half | search.py | images_apart:gates_learn_first search:gates
 - loss = self.loss(train)
 + loss = self.loss(held_out)
-weights learn before gates | search.py | images_apart:gates_learn_first search
+weights learn before gates | search.py | images_apart:gates_learn_first search:gates
 -             self.gate_step(train, held_out)
 +             pass
 -         if joint:
@@ -98,65 +98,65 @@ weights learn before gates | search.py | images_apart:gates_learn_first search
 gates learn while weights warm up | search.py | search
 - self.stage.round_begun >= self.config.warmup
 + True
-nothing is held out of a search | search.py | images_apart:ranked search
+nothing is held out of a search | search.py | images_apart:ranked search:ranked
 - return images[train], images[held_out]
 + return images, images[held_out]
-candidates are ranked on training images | search.py | images_apart:ranked search
+candidates are ranked on training images | search.py | images_apart:ranked search:ranked
 - self.net, self.held_out, self.normalise
 + self.net, self.train, self.normalise
-candidates alone are ranked on training images | search.py | images_apart:ranked search
+candidates alone are ranked on training images | search.py | images_apart:ranked search:ranked
 -         ranked = self.looks.rank
 +         self.looks.images = self.train
 +         ranked = self.looks.rank
-the worst candidate is taken | search.py | images_apart:ranked search
+the worst candidate is taken | search.py | images_apart:ranked search:ranked
 - ranked[0].architecture
 + ranked[-1].architecture
 equal candidates are ranked by the larger nll | looks.py | search
 - (-c.accuracy, c.nll)
 + (-c.accuracy, -c.nll)
-the collapse watch looks at training images | search.py | images_apart:ranked search
+the collapse watch looks at training images | search.py | images_apart:ranked search:ranked
 - watched(self.held_out
 + watched(self.train
-curvature is of images that gates do not learn from | search.py | images_apart:ranked search
+curvature is of images that gates do not learn from | search.py | images_apart:ranked search:ranked
 - self.held_out if self.method.bilevel else self.train
 + self.train
-the best epoch is that of the best training | search.py | images_apart:best_epoch search
+the best epoch is that of the best training | search.py | images_apart:best_epoch search:gates
 - 1 - held_out["accuracy"]
 + 1 - self.stage.means()["train"]["accuracy"]
-the last of equally good epochs is kept | watch.py | images_apart:best_epoch search
+the last of equally good epochs is kept | watch.py | images_apart:best_epoch search:gates
 - error < facts.get
 + error <= facts.get
 the best epoch is not drawn from | watch.py | search
 - return self.kept if kept else
 + return
-a search sees its first batch only | search.py | images_apart:epoch_goes_once search
+a search sees its first batch only | search.py | images_apart:epoch_goes_once search:gates
 - torch.arange(step * self.size, (step + 1) * self.size)
 + torch.arange(self.size)
-every epoch of a search has the same order | search.py | images_apart:epoch_goes_once search
+every epoch of a search has the same order | search.py | images_apart:epoch_goes_once search:gates
 - shuffled(len(half), epoch, i)
 + shuffled(len(half), 0, i)
-every epoch of a training has the same order | train.py | images_apart:learns_from_all train
+every epoch of a training has the same order | train.py | images_apart:learns_from_all train:learns
 - shuffled(len(self.images), epoch)
 + shuffled(len(self.images), 0)
-a search normalises by held-out images | search.py | images_apart:normalised_by search
+a search normalises by held-out images | search.py | images_apart:normalised_by search:gates
 - Normalise.of(self.train)
 + Normalise.of(self.held_out)
-a training normalises by the images it watches by | train.py | images_apart:normalised_by train
+a training normalises by the images it watches by | train.py | images_apart:normalised_by train:learns
 - Normalise.of(self.images)
 + Normalise.of(self.validation)
-images that are measured are augmented | measure.py | images_apart:are_changed search
+images that are measured are augmented | measure.py | images_apart:are_changed search:gates
 - normalise(runtime.images(pixels))
 + __import__("ardor.data").data.augment(normalise(runtime.images(pixels)), ("erase",))
-images of a search are not augmented | search.py | images_apart:are_changed search
+images of a search are not augmented | search.py | images_apart:are_changed search:gates
 - augment(self.normalise(pixels), self.config.augment)
 + self.normalise(pixels)
-images of a training are not augmented | train.py | images_apart:are_changed train
+images of a training are not augmented | train.py | images_apart:are_changed train:learns
 - augment(self.normalise(pixels), self.config.augment)
 + self.normalise(pixels)
-a net is measured by the statistics of its batch | measure.py | images_apart:as_it_is search
+a net is measured by the statistics of its batch | measure.py | images_apart:as_it_is search:gates
 -     net.eval()
 +     net.train()
-a net does not learn on after it was measured | measure.py | images_apart:as_it_is train
+a net does not learn on after it was measured | measure.py | images_apart:as_it_is train:learns
 -     net.train(was_training)
 +     net.eval()
 predictions hang on their batch | model.py | train
@@ -171,30 +171,30 @@ weights are drawn in evaluation | layers.py | layers
 labels are smoothed in evaluation | measure.py | train
 - F.cross_entropy(logits, labels)
 + F.cross_entropy(logits, labels, label_smoothing=0.1)
-the KL does not reach the log-variances | spaces/__init__.py | steps train layers bayes
+the KL does not reach the log-variances | spaces/__init__.py | steps train:kl layers:starts bayes:kl
 - layer.log_var.flatten()
 + layer.log_var.detach().flatten()
-the KL does not reach the means | spaces/__init__.py | steps train layers bayes
+the KL does not reach the means | spaces/__init__.py | steps train:kl layers:starts bayes:kl
 - layer.weight.flatten()
 + layer.weight.detach().flatten()
-the KL is of the first layer only | spaces/__init__.py | steps train layers bayes
+the KL is of the first layer only | spaces/__init__.py | steps train:kl layers:starts bayes:kl
 -             torch.cat([layer.weight.flatten() for layer in layers]),
 -             torch.cat([layer.log_var.flatten() for layer in layers]),
 +             layers[0].weight,
 +             layers[0].log_var,
-the KL of a training is divided by the batch | train.py | train steps
+the KL of a training is divided by the batch | train.py | train:kl train:as_long steps
 - to(self.runtime.device), len(self.images))
 + to(self.runtime.device), self.size)
-the KL of a search is divided by the batch | search.py | search steps vinnas
+the KL of a search is divided by the batch | search.py | search:kl steps vinnas
 - to(self.runtime.device), len(images))
 + to(self.runtime.device), self.size)
 the KL is divided twice | steps.py | steps
 - / of for name, term
 + / of / of for name, term
-the KL of a training never starts | train.py | train
+the KL of a training never starts | train.py | train:kl train:as_long
 - ramp(self.stage.progress, start
 + ramp(0.0, start
-the KL of a training counts from the first step | train.py | train
+the KL of a training counts from the first step | train.py | train:kl train:as_long
 - self.config.kl * ramp(self.stage.progress, start=self.config.kl_start)
 + self.config.kl
 the terms of a search never start | methods/vinnas.py | vinnas
@@ -203,28 +203,28 @@ the terms of a search never start | methods/vinnas.py | vinnas
 the entropy is driven up | methods/vinnas.py | vinnas
 - total(entropy(gate)
 + -total(entropy(gate)
-labels are not smoothed | steps.py | steps search train
+labels are not smoothed | steps.py | steps search:gates train:learns
 - F.cross_entropy(main, labels, label_smoothing=smoothing)
 + F.cross_entropy(main, labels)
-the rate of a search does not fall | search.py | search steps
+the rate of a search does not fall | search.py | search:as_long search:rates steps
 - set_rate_(self.optimiser, self.rate)
 + set_rate_(self.optimiser, self.config.rate)
-the rate of the gates does not fall | search.py | search steps
+the rate of the gates does not fall | search.py | search:as_long search:rates steps
 - self.config.gate_rate * schedule(self.stage.round_progress)
 + self.config.gate_rate
-the rate of a training does not fall | train.py | train
+the rate of a training does not fall | train.py | train:kl train:as_long
 - set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
 + set_rate_(self.optimiser, self.config.rate)
-gradients of a search are not clipped | search.py | search steps
+gradients of a search are not clipped | search.py | search:as_long search:rates steps
 - nn.utils.clip_grad_norm_(self.weights, self.config.clip)
 + pass
-gradients of a training are not clipped | train.py | train
+gradients of a training are not clipped | train.py | train:kl train:as_long
 - nn.utils.clip_grad_norm_(self.weights, self.config.clip)
 + pass
-no path is ever dropped | train.py | train states
+no path is ever dropped | train.py | train:kl train:as_long states
 - self.config.drop_path * epoch / self.config.epochs
 + 0.0
-the auxiliary head counts in full | steps.py | steps train
+the auxiliary head counts in full | steps.py | steps train:kl train:as_long
 - auxiliary_weight * nll
 + nll
 weights that were pruned learn again | train.py | prune_curve
