@@ -26,12 +26,12 @@ the search sees the test images as well | stages.py | images_apart:decide prune_
 + type(run.dataset.train)(*(
 + __import__("torch").cat([getattr(half, name) for half in (run.dataset.train, run.dataset.test)])
 + for name in ("pixels", "labels"))), run.config.search
-the network is trained on the test images | stages.py | images_apart:decide prune_curve:looks
+the network is trained on test images | stages.py | images_apart:decide prune_curve:looks
 - run.network,
 -         run.dataset.train,
 + run.network,
 +         run.dataset.test,
-the network is trained on the test images as well | stages.py | images_apart:decide prune_curve:looks
+the network is trained on test images as well | stages.py | images_apart:decide prune_curve:looks
 - run.network,
 -         run.dataset.train,
 + run.network,
@@ -50,7 +50,7 @@ the pruning curve is of training images | pruning.py | prune_curve
 fine-tuning learns from test images | pruning.py | images_apart:decide prune_curve:looks
 - images = run.dataset.train
 + images = run.dataset.test
-fine-tuning is measured on what it learned from | pruning.py | images_apart:fine_tuning prune_curve:looks
+fine-tuning is measured on what it learns | pruning.py | images_apart:fine_tuning prune_curve:looks
 - parts_of(images, config, runtime.seed)[1]
 + parts_of(images, config, 0)[0]
 images held out to test are trained on too | data/sources.py | images_apart:no_other data_augment
@@ -71,7 +71,7 @@ every search holds out the same images | search.py | images_apart:other_images s
 every training watches by the same images | train.py | images_apart:other_images train:learns
 - shares, seed=seed
 + shares, seed=0
-the training watches by images that it learns from | train.py | images_apart:learns_from_all train:learns
+the training watches by what it learns from | train.py | images_apart:learns_from_all train:learns
 - self.images, self.validation = parts
 + self.images = self.validation = parts[0]
 the training learns from what it watches by | train.py | images_apart:learns_from_all train:learns
@@ -80,7 +80,7 @@ the training learns from what it watches by | train.py | images_apart:learns_fro
 gates learn on the training half | search.py | images_apart:gates_learn_first search:gates
 - loss = self.loss(held_out)
 + loss = self.loss(train)
-gates look ahead on the training half | search.py | images_apart:gates_learn_first search:gates steps
+gates look ahead by the training half | search.py | images_apart:gates_learn_first steps
 - lambda: self.loss(held_out)
 + lambda: self.loss(train)
 weights learn on the held-out half | search.py | images_apart:gates_learn_first search:gates
@@ -141,7 +141,7 @@ every epoch of a training has the same order | train.py | images_apart:learns_fr
 a search normalises by held-out images | search.py | images_apart:normalised_by search:gates
 - Normalise.of(self.train)
 + Normalise.of(self.held_out)
-a training normalises by the images it watches by | train.py | images_apart:normalised_by train:learns
+a training normalises by what it watches by | train.py | images_apart:normalised_by train:learns
 - Normalise.of(self.images)
 + Normalise.of(self.validation)
 images that are measured are augmented | measure.py | images_apart:are_changed search:gates
