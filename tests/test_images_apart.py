@@ -184,6 +184,15 @@ def test_gates_learn_first_on_held_out_images_then_weights_on_the_others(
     assert [next(part for part in parts if greys <= parts[part]) for greys in looked] == turns
 
 
+@pytest.mark.parametrize(("name", "half"), [("darts", 1), ("snas", 0)])
+def test_curvature_is_of_the_images_that_gates_learn_from(
+    name: str, half: int, numbered: Images, tmp_path: Path
+) -> None:
+    loop = searching(numbered, tmp_path, name)
+    looked = torch.cat([batch.images for batch in loop.curvature_batches()])
+    assert set(greys(loop.normalise, looked)) <= greys_of(loop.halves[half])
+
+
 def test_an_epoch_goes_once_through_the_images_of_the_weights_in_another_order(
     numbered: Images, tmp_path: Path, seen: Looked
 ) -> None:
@@ -266,7 +275,7 @@ def test_the_net_is_measured_as_it_is_used(numbered: Images) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "best"), [([0.2, 0.9, 0.4, 0.3], 2), ([0.2, 0.7, 0.7, 0.1], 2)]
+    ("accuracies", "best"), [([0.9, 0.2, 0.4, 0.3], 1), ([0.2, 0.7, 0.7, 0.1], 2)]
 )
 def test_the_best_epoch_is_the_first_of_the_least_held_out_error(
     accuracies: list[float],

@@ -117,7 +117,7 @@ equal candidates are ranked by the larger nll | looks.py | search
 the collapse watch looks at training images | search.py | images_apart:ranked search:ranked
 - watched(self.held_out
 + watched(self.train
-curvature is of images that gates do not learn from | search.py | images_apart:ranked search:ranked
+curvature is of images that gates do not learn from | search.py | images_apart:curvature steps
 - self.held_out if self.method.bilevel else self.train
 + self.train
 the best epoch is that of the best training | search.py | images_apart:best_epoch search:gates
