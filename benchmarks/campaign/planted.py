@@ -44,7 +44,7 @@ the test figures are of training images | stages.py | images_apart:test_figures 
 the pruning curve is of test images | pruning.py | images_apart:decide prune_curve:looks
 - parts_of(run.dataset.train
 + parts_of(run.dataset.test
-the pruning curve is of training images | pruning.py | prune_curve
+the pruning curve is of training images | pruning.py | prune_curve:looks
 - (to_watch, "validation") if
 + (to_learn, "validation") if
 fine-tuning learns from test images | pruning.py | images_apart:decide prune_curve:looks
@@ -95,7 +95,7 @@ weights learn before gates | search.py | images_apart:gates_learn_first search:g
 +             self.step_gates()
 +         elif self.learning_gates:
 +             self.gate_step(train, held_out)
-gates learn while weights warm up | search.py | search
+gates learn while weights warm up | search.py | search:warm_up
 - self.stage.round_begun >= self.config.warmup
 + True
 nothing is held out of a search | search.py | images_apart:ranked search:ranked
@@ -111,7 +111,7 @@ candidates alone are ranked on training images | search.py | images_apart:ranked
 the worst candidate is taken | search.py | images_apart:ranked search:ranked
 - ranked[0].architecture
 + ranked[-1].architecture
-equal candidates are ranked by the larger nll | looks.py | search
+equal candidates are ranked by the larger nll | looks.py | search:ranked
 - (-c.accuracy, c.nll)
 + (-c.accuracy, -c.nll)
 the collapse watch looks at training images | search.py | images_apart:ranked search:ranked
@@ -126,7 +126,7 @@ the best epoch is that of the best training | search.py | images_apart:best_epoc
 the last of equally good epochs is kept | watch.py | images_apart:best_epoch search:gates
 - error < facts.get
 + error <= facts.get
-the best epoch is not drawn from | watch.py | search
+the best epoch is not drawn from | watch.py | search:kept
 - return self.kept if kept else
 + return
 a search sees its first batch only | search.py | images_apart:epoch_goes_once search:gates
@@ -159,7 +159,7 @@ a net is measured by the statistics of its batch | measure.py | images_apart:as_
 a net does not learn on after it was measured | measure.py | images_apart:as_it_is train:learns
 -     net.train(was_training)
 +     net.eval()
-predictions hang on their batch | model.py | train
+predictions hang on their batch | model.py | train:hang train:same_model
 -         self.eval()
 +         self.train()
 paths are dropped in evaluation | states.py | states
@@ -168,7 +168,7 @@ paths are dropped in evaluation | states.py | states
 weights are drawn in evaluation | layers.py | layers
 - layer.training and not layer.certain
 + not layer.certain
-labels are smoothed in evaluation | measure.py | train
+labels are smoothed in evaluation | measure.py | train:scores
 - F.cross_entropy(logits, labels)
 + F.cross_entropy(logits, labels, label_smoothing=0.1)
 the KL does not reach the log-variances | spaces/__init__.py | steps train:kl layers:starts bayes:kl
@@ -227,19 +227,19 @@ no path is ever dropped | train.py | train:kl train:as_long states
 the auxiliary head counts in full | steps.py | steps train:kl train:as_long
 - auxiliary_weight * nll
 + nll
-weights that were pruned learn again | train.py | prune_curve
+weights that were pruned learn again | train.py | prune_curve:zeros
 - torch.where(stays, weight.grad, 0.0)
 + weight.grad
-gates are a softmax over copies | methods/darts.py | search
+gates are a softmax over copies | methods/darts.py | search:gates
 - torch.softmax, dim=-1
 + torch.softmax, dim=0
-rounds are pooled without the variance between them | bayes.py | rounds
+rounds are pooled without the variance between them | bayes.py | rounds:disagree rounds:mixture
 - log_vars.exp().mean(0) + between
 + log_vars.exp().mean(0)
-rounds are pooled by the mean of log-variances | methods/vinnas.py | rounds
+rounds are pooled by the mean of log-variances | methods/vinnas.py | rounds:disagree rounds:mixture
 - self.log_var[name].copy_(pooled)
 + pass
-the last round is left out | rounds.py | rounds
+the last round is left out | rounds.py | rounds:drawn_from
 - [*ended, method] if learning else ended
 + ended
 """
