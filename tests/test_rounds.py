@@ -119,6 +119,20 @@ def test_rounds_that_disagree_make_vinnas_less_sure() -> None:
         assert (together.probabilities()[name].max() > 0.99).item() == sure
 
 
+def test_the_posterior_over_rounds_is_as_wide_as_their_mixture() -> None:
+    one, other = (methods.make("vinnas", Toy(), {"spread": 1.0}) for _ in range(2))
+    pooled = Rounds(one, 2)
+    pooled.end(one, copy.deepcopy(one))
+    together = pooled.together(other, learning=True)
+    for name in one.mean:
+        means, log_vars = (
+            torch.stack([p[name].detach() for p in pair])
+            for pair in ((one.mean, other.mean), (one.log_var, other.log_var))
+        )
+        assert torch.allclose(together.mean[name], means.mean(0))
+        assert torch.allclose(together.log_var[name], mixture_log_var(means, log_vars))
+
+
 def test_the_variance_of_a_mixture_is_that_of_its_draws() -> None:
     torch.manual_seed(0)
     means, log_vars = torch.randn(4, 3, dtype=torch.double), torch.randn(4, 3, dtype=torch.double)

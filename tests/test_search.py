@@ -15,7 +15,7 @@ from ardor.data import Images
 from ardor.measure import logits_of
 from ardor.runtime import Runtime
 from ardor.schedules import cosine, ramp
-from ardor.search import halves, search
+from ardor.search import SearchLoop, halves, search
 from ardor.spaces import Net
 from ardor.steps import rate_at
 
@@ -109,6 +109,44 @@ def test_rates_follow_their_schedules() -> None:
     assert rate_at(flat, 0.9) == pytest.approx(0.1)
     assert cosine(0.25) == pytest.approx(0.853553, abs=1e-6)
     assert [ramp(p, start=0.5) for p in (0.0, 0.5, 0.75, 1.0)] == [0.0, 0.0, 0.5, 1.0]
+
+
+def loop_of(
+    images: Images, folder: Path, name: str = "darts", terms: dict[str, float] | None = None
+) -> SearchLoop:
+    config = BASE.model_copy(update={"clip": 1e-5, "gate_schedule": "cosine", "held_out": 0.25})
+    parts, runtime = halves(images, config, 0), Runtime.start("cpu", 0)
+    method = methods.make(name, Toy(), terms or {})
+    return SearchLoop(Toy(), method, parts, config, folder, runtime)
+
+
+def test_steps_are_as_long_as_rates_and_clip_say(bright: Images, tmp_path: Path) -> None:
+    loop = loop_of(bright, tmp_path)
+    loop.run()
+    last = 1 - 1 / 36  # of six steps in each of six epochs
+    rates = [o.param_groups[0]["lr"] for o in (loop.optimiser, loop.gate_optimiser)]
+    assert rates == pytest.approx([rate_at(loop.config, last), 0.2 * cosine(last)])
+    length = torch.stack([weight.grad.norm() for weight in loop.weights]).norm()
+    assert length.item() == pytest.approx(1e-5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("term", "images"), [("kl_weights", 48), ("kl_gates", 16)])
+def test_a_kl_counts_once_for_all_images_that_are_learned_from(
+    term: str, images: int, bright: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.nn.utils.clip_grad_norm_", lambda *_: None)
+    found = []
+    for count in (1.0, 3.0):
+        loop = loop_of(bright, tmp_path, "vinnas", {term: count, f"{term}_start": 0.0})
+        loop.stage.epoch = 3  # halfway
+        kl = loop.net.kl() if term == "kl_weights" else sum(loop.method.kl_gates())
+        learning = loop.weights if term == "kl_weights" else loop.gates
+        slopes = torch.autograd.grad(kl, learning, allow_unused=True)
+        loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
+        found.append([parameter.grad for parameter in learning])
+    for slope, once, thrice in zip(slopes, *found, strict=True):
+        expected = torch.zeros_like(once) if slope is None else slope / images
+        assert torch.allclose(thrice - once, expected, rtol=1e-3, atol=1e-5)
 
 
 def test_certainty_is_that_of_what_is_kept_and_not_of_what_is_likeliest() -> None:

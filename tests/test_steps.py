@@ -1,11 +1,14 @@
 """Gradients of the gates against brute force: one step ahead; curvature, statistics frozen."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from ardor.bayes import Gates
 from ardor.config import Fitting
+from ardor.layers import Variational, VariationalConv2d
 from ardor.methods.random import Random
 from ardor.spaces.cells import Cells
 from ardor.steps import (
@@ -14,12 +17,15 @@ from ardor.steps import (
     curvature_of,
     frozen_statistics,
     held,
+    likelihood,
     moved,
     objective,
     set_gradients_,
     unrolled_gradients_,
     weight_optimiser,
 )
+
+SPACE = Cells(image=(1, 6, 6), classes=3, layout="NN", states=1, channels=2, ops="seven")
 
 
 def test_second_order_gradients_are_those_of_the_step_ahead() -> None:
@@ -68,11 +74,37 @@ def test_the_objective_divides_penalties_by_the_images_once() -> None:
     assert loss.terms == {"loss": 3.0, "nll": 2.0, "auxiliary": 0.5, "kl": 0.5, "accuracy": 1.0}
 
 
+def test_the_kl_of_a_net_bends_with_every_mean_and_every_variance() -> None:
+    net = SPACE.build(conv=VariationalConv2d).double()
+    layers = [module for module in net.modules() if isinstance(module, Variational)]
+    assert net.kl().item() == pytest.approx(sum(layer.kl().item() for layer in layers))
+    for parameter in [p for layer in layers for p in (layer.weight, layer.log_var)]:
+        (slope,) = torch.autograd.grad(net.kl(), parameter, allow_unused=True)
+        assert slope is not None
+        ahead = 1e-5 * slope / slope.norm()
+        with moved([parameter], [ahead], 1.0):
+            after = net.kl().item()
+        with moved([parameter], [ahead], -1.0):
+            before = net.kl().item()
+        assert after - before == pytest.approx(2e-5 * slope.norm().item(), rel=1e-3)
+
+
+@pytest.mark.parametrize("head", ["nll", "auxiliary"])
+def test_the_likelihood_smooths_labels_and_weighs_the_auxiliary_head(head: str) -> None:
+    space = replace(SPACE, layout="R", auxiliary=True)
+    net = space.build(Random(space).draw(1)[0])
+    images, labels = torch.randn(5, *space.image), torch.tensor([0, 1, 2, 0, 1])
+    logits = dict(zip(("nll", "auxiliary"), net.heads(images), strict=True))[head]
+    found = likelihood(net, Batch(images, labels, 5), {}, smoothing=0.3, auxiliary_weight=0.4)
+    share = 0.7 * nn.functional.one_hot(labels, 3) + 0.1
+    nll = -(share * logits.log_softmax(1)).sum(1).mean().item()
+    assert found[head].item() == pytest.approx(nll * (0.4 if head == "auxiliary" else 1.0))
+
+
 def small_net() -> tuple[Random, nn.Module, Batch, Gates]:
-    space = Cells(image=(1, 6, 6), classes=3, layout="NN", states=1, channels=2, ops="seven")
-    gates = {c.name: torch.rand(c.copies, 1, len(c.options)) for c in space.choices}
-    batch = Batch(torch.randn(5, *space.image), torch.tensor([0, 1, 2, 0, 1]), of=50)
-    return Random(space), space.build(), batch, gates
+    gates = {c.name: torch.rand(c.copies, 1, len(c.options)) for c in SPACE.choices}
+    batch = Batch(torch.randn(5, *SPACE.image), torch.tensor([0, 1, 2, 0, 1]), of=50)
+    return Random(SPACE), SPACE.build(), batch, gates
 
 
 def test_curvature_is_the_full_jacobians_for_the_whole_data_set() -> None:

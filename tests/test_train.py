@@ -23,9 +23,10 @@ from ardor.model import Model
 from ardor.prune import prune
 from ardor.runtime import Runtime, load
 from ardor.schedules import linear
+from ardor.spaces import Net
 from ardor.spaces.cells import Cells
 from ardor.steps import rate_at
-from ardor.train import train
+from ardor.train import TrainLoop, parts_of, train
 
 SPACE = Cells(image=(1, 8, 8), classes=2, layout="NR", states=2, channels=4, auxiliary=True)
 TINY = TrainConfig(epochs=3, batch=16, rate=0.01, augment=(), drop_path=0.2)
@@ -85,6 +86,48 @@ def test_weights_are_drawn_only_while_their_kl_counts(
     stopped = load(sorted((tmp_path / "checkpoint").iterdir())[0])[0]  # after the first epoch
     variances = torch.cat([t.flatten() for n, t in stopped.items() if n.endswith("log_var")])
     assert torch.equal(variances, torch.full_like(variances, LOG_VAR_START)) == (start > 0)
+
+
+def loop_of(
+    architecture: Architecture, images: Images, folder: Path, **changes: object
+) -> TrainLoop:
+    config, runtime = TINY.model_copy(update=changes), Runtime.start("cpu", 0)
+    return TrainLoop(architecture, parts_of(images, config, 0), config, folder, runtime)
+
+
+def test_the_kl_counts_once_for_all_images_that_are_learned_from(
+    architecture: Architecture, bright: Images, tmp_path: Path
+) -> None:
+    found = []
+    for count in (1.0, 4.0):
+        loop = loop_of(architecture, bright, tmp_path, kl=count, kl_start=0.0, clip=1e9)
+        loop.stage.epoch = 1  # of three: a third of it counts
+        slopes = torch.autograd.grad(loop.net.kl(), loop.weights, allow_unused=True)
+        loop.step(loop.images[torch.arange(16)])
+        found.append([weight.grad for weight in loop.weights])
+    for slope, once, more in zip(slopes, *found, strict=True):
+        expected = torch.zeros_like(once) if slope is None else slope / len(loop.images)
+        assert torch.allclose(more - once, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_steps_are_as_long_as_rates_and_clip_say_and_paths_are_dropped_ever_more_often(
+    architecture: Architecture, bright: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+    monkeypatch.setattr(Net, "drop_path_", lambda _, rate: rates.append(rate))
+    loop = loop_of(architecture, bright, tmp_path, clip=0.01)
+    loop.run()
+    assert rates == pytest.approx([0.0, 0.2 / 3, 0.4 / 3])
+    last = 1 - 1 / 9  # of three steps in each of three epochs
+    assert loop.optimiser.param_groups[0]["lr"] == pytest.approx(rate_at(loop.config, last))
+    length = torch.stack([weight.grad.norm() for weight in loop.weights]).norm()
+    assert length.item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_prediction_does_not_hang_on_its_batch(model: Model, bright: Images) -> None:
+    together = model.train().probabilities(bright.pixels)
+    apart = [model.train().probabilities(pixels) for pixels in bright.pixels.split(16)]
+    assert torch.allclose(together, torch.cat(apart), atol=1e-5)
 
 
 @pytest.mark.parametrize("stop", [1, 4])

@@ -3,12 +3,8 @@
 import functools
 import platform
 import shlex
-<<<<<<< HEAD
 import subprocess
-from collections.abc import Callable, Mapping
-=======
 from collections.abc import Callable, Mapping, Sequence
->>>>>>> w-a
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -305,7 +301,6 @@ def about(command: str) -> dict[str, Any]:
     }
 
 
-<<<<<<< HEAD
 @functools.cache
 def commit() -> str:
     """The commit that this Ardor's source is at; "" where it is no checkout of it."""
@@ -323,11 +318,6 @@ def commit() -> str:
     return said.stdout.strip() if asked.stdout.strip() else ""
 
 
-def load(folder: Path | str) -> Model:
-    """The network of a run folder, ready to predict."""
-    return Run.open(folder).model()
-=======
 def load(folder: Path | str, trust: Sequence[str] = ()) -> Model:
     """The network of a run folder, ready to predict; `trust` as when a run is opened."""
     return Run.open(folder, trust).model()
->>>>>>> w-a
