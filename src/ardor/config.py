@@ -10,12 +10,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from ardor.errors import ArdorError, reason, unknown
+from ardor.files import DEEPEST, plain, read_bytes, too_deep
 from ardor.settings import Amount, Count, Rate, Settings, Share, Time, checked
 
 # In percent, or a share where it is at most 1, as which it is kept.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
+LARGEST = 2**20  # bytes of a TOML file
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
 # What a method or space can be called: a module of Ardor's, or a dotted one of the user's.
 NAME = re.compile(r"\w+(\.\w+)*")
@@ -211,8 +213,8 @@ def preset(name: str) -> dict[str, Any]:
 def read(path: Path) -> dict[str, Any]:
     """The settings in a TOML file."""
     try:
-        return tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return parse(read_bytes(path, LARGEST).decode())
+    except (OSError, ValueError) as error:
         raise ArdorError(
             f"cannot read settings from '{path}': {reason(error)}", "it must be a TOML file"
         ) from error
@@ -224,9 +226,21 @@ def assignment(text: str) -> dict[str, Any]:
     if not equals or not name.strip():
         raise ArdorError(f"'{text}' must be NAME=VALUE", "for example --set search.epochs=10")
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
+        parsed = parse(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value
+    except ValueError as error:
+        raise ArdorError(f"'{text}': {error}", "'ardor list settings' shows them") from error
+    if name.count(".") >= DEEPEST:
+        raise ArdorError(f"'{text}' names no setting", "'ardor list settings' shows them")
     for part in reversed(name.strip().split(".")):
         parsed = {part: parsed}
     return dict(parsed)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """What a TOML text says; a ValueError where it is none, or not `plain`."""
+    try:
+        return dict(plain(tomllib.loads(text)))
+    except RecursionError as error:
+        raise too_deep() from error

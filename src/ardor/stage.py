@@ -20,7 +20,7 @@ from ardor import memory
 from ardor.budget import Course
 from ardor.errors import ArdorError, Interrupted
 from ardor.events import Events
-from ardor.files import write, writing
+from ardor.files import read_log, write, writing
 from ardor.runtime import (
     Progress,
     Runtime,
@@ -252,18 +252,13 @@ class Stage:
 
     def _trim_log(self) -> None:
         """Drops lines of epochs that will be run again, and one that was cut off."""
-        if not self._log.exists():
-            return
-        kept = []
-        for line in self._log.read_text(errors="replace").splitlines():
-            try:
-                entry = json.loads(line)
-                stays = entry["stage"] != self.name or entry["epoch"] <= self.epoch
-            except (ValueError, KeyError, TypeError):
-                continue
-            if stays:
-                kept.append(line + "\n")
-        write(self._log, "".join(kept))
+        if self._log.exists():
+            kept = [
+                line + "\n"
+                for line, entry in read_log(self._log)
+                if entry["stage"] != self.name or entry["epoch"] <= self.epoch
+            ]
+            write(self._log, "".join(kept))
 
 
 def _flat(name: str, optimiser: Optimizer) -> dict[str, Tensor]:
