@@ -37,7 +37,7 @@ class Fitting(Settings):
     """How weights are fitted, in the search and afterwards."""
 
     epochs: int = Field(default=20, ge=0, le=LONGEST)
-    batch: int = Field(default=64, ge=2)
+    batch: int = Field(default=64, ge=2, le=1_000_000)
     accumulate: Count = 1  # parts a batch is computed in, to need less memory; norms see a part
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Rate = 0.001
@@ -57,7 +57,9 @@ class SearchConfig(Fitting):
     time: Time = 0.0  # the search ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     fraction: float = Field(default=1.0, gt=0, le=1)  # of the training images
     held_out: float = Field(default=0.5, gt=0, lt=1)  # of those: for gates and ranking
-    rounds: Count = 1  # whole searches one after another, whose mean posterior is drawn from
+    rounds: int = Field(
+        default=1, ge=1, le=100
+    )  # whole searches one after another, whose mean posterior is drawn from
     warmup: Share = 0.2  # of the epochs of a round, with weights alone learning
     gate_rate: Rate = 3e-4
     gate_schedule: Literal["cosine", "constant"] = "constant"
@@ -67,7 +69,9 @@ class SearchConfig(Fitting):
         "last"  # gates of the last epoch, or of the least held-out error
     )
     stop_on_collapse: bool = False  # at the last epoch before cells fill with skips or pools
-    shrink: int = Field(default=3, ge=0)  # epochs in a row given up until it leaves; 0 keeps all
+    shrink: int = Field(
+        default=3, ge=0, le=LONGEST
+    )  # epochs in a row given up until it leaves; 0 keeps all
     candidates: Count = 1  # drawn at the end and ranked on held-out images
 
     @property
@@ -93,9 +97,11 @@ class TrainConfig(Fitting):
 class PruneConfig(Settings):
     """What leaves the trained network."""
 
-    threshold: float = 3.0  # log(sigma^2 / mu^2) from which a weight is only noise
+    threshold: float = Field(
+        default=3.0, ge=-NOTHING, le=NOTHING
+    )  # log(sigma^2 / mu^2) from which a weight is only noise
     keep_accuracy: Accuracy = 0.0  # takes the smallest network as accurate as that; 0 is off
-    max_params: int = Field(default=0, ge=0)  # the most accurate with no more; 0 is off
+    max_params: int = Field(default=0, ge=0, le=10**12)  # the most accurate with no more; 0 is off
     multiple: Count = 4  # that widths are left at: onnxruntime is slow at others, fastest at 16
     fine_tune: int = Field(default=0, ge=0, le=LONGEST)  # epochs after pruning; zeros stay zero
     rate: Rate = 5e-4  # of fine-tuning, where it begins

@@ -203,10 +203,11 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _content(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Facts and strides; a ValueError where the text has none."""
     content = parse_json(text)
-    parts = [content.get(key) for key in ("facts", "strides")] if isinstance(content, dict) else []
-    if not parts or not all(isinstance(part, dict) for part in parts):
+    found = content if isinstance(content, dict) else {}
+    facts, strides = found.get("facts"), found.get("strides")
+    if not isinstance(facts, dict) or not isinstance(strides, dict):
         raise ValueError("it has no objects 'facts' and 'strides'")
-    return parts[0], parts[1]
+    return facts, strides
 
 
 def _laid_out(name: str, tensors: Mapping[str, Tensor], stride: Any) -> Tensor:
