@@ -6,7 +6,6 @@ import math
 import os
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -145,7 +144,7 @@ def read_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not path.exists():
         return
     try:
-        with opened(path, most=sys.maxsize) as file:
+        with opened(path, most=16 * LARGEST) as file:
             while line := file.readline(LARGEST):
                 if entry := _entry(line):
                     yield line.decode().rstrip("\n"), entry

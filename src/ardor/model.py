@@ -129,6 +129,8 @@ def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str,
                 f"'{name}' is {found}; must be {needed}",
                 "both files must come from the same run",
             )
+        if given[name].dtype != wanted[name].dtype:
+            raise no_network(folder, name, f"numbers of {given[name].dtype}")
 
 
 def check_values(folder: Path, model: Model) -> None:

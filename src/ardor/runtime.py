@@ -146,6 +146,8 @@ def restore_random_states(tensors: Mapping[str, Tensor], facts: Mapping[str, Any
     if "cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["cuda"])
     kind, *rest = facts["numpy"]
+    if type(rest[0]) is not int or not 0 <= rest[0] <= len(tensors["numpy"]):
+        raise ValueError(f"{rest[0]!r} is no place in the random numbers")  # numpy does not look
     np.random.set_state((kind, tensors["numpy"].numpy().astype(np.uint32), *rest))
     version, gauss = facts["python"]
     if not isinstance(gauss, float | None):

@@ -21,6 +21,7 @@ from ardor.budget import Course
 from ardor.errors import ArdorError, Interrupted
 from ardor.events import Events
 from ardor.files import read_log, write, writing
+from ardor.remembered import check_facts, check_state
 from ardor.runtime import (
     Progress,
     Runtime,
@@ -33,6 +34,8 @@ from ardor.schedules import round_at
 
 LOG = logging.getLogger("ardor")
 SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
+# What torch, numpy and Python raise where a checkpoint holds other things than they gave.
+MISFITS = (LookupError, RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError)
 KEPT = 2  # checkpoints: the newest, and one to fall back on should it be damaged
 
 
@@ -235,6 +238,7 @@ class Stage:
     def _restore_from(self, path: Path) -> None:
         tensors, facts = load(path)
         try:
+            check_facts(facts)
             self._reshape(facts["facts"])
             for name, module in self.modules.items():
                 module.load_state_dict(_under(f"{name}/", tensors))
@@ -244,9 +248,10 @@ class Stage:
             self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
             self._spent = self.course.restore(facts.get("course", {}))
             restore_random_states(_under("random/", tensors), facts["random"])
-        except (KeyError, RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
+        except MISFITS as error:
+            *_, why = ("", *str(error).split("\n"))  # the last line of what torch says
             raise ArdorError(
-                f"checkpoint '{path}' does not fit this run: {str(error).splitlines()[-1].strip()}",
+                f"checkpoint '{path}' does not fit this run: {why.strip()}",
                 "put back its config.json, or delete its checkpoints to begin the stage anew",
             ) from error
 
@@ -279,6 +284,7 @@ def _unflatten_(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
         state[int(index)][name] = value
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": dict(state), "param_groups": groups})
+    check_state(optimiser)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
