@@ -24,6 +24,7 @@ from typing import Any
 from trial import Answer, Ardor, Case
 
 SECONDS = 20.0  # after which a command here counts as one that never ends
+LONG = 200.0  # for what exports a network, or prepares
 MEMORY = 8 * 2**30  # bytes that a command here may take
 TINY = (
     *("--set", "space.layout=R", "--set", "space.states=1", "--set", "space.channels=2"),
@@ -75,12 +76,14 @@ class Forks:
         )
         self.prepare()
 
-    def __call__(self, folder: Path, *words: str | Path, code: str = "") -> Answer:
+    def __call__(
+        self, folder: Path, *words: str | Path, code: str = "", seconds: float = SECONDS
+    ) -> Answer:
         """What a command answers there, or Python code that begins with all that this file has."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         asked = {"folder": str(folder), "words": list(map(str, words)), "code": code}
-        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.write(json.dumps({**asked, "seconds": seconds}) + "\n")
         self.process.stdin.flush()
         return Answer(**json.loads(self.process.stdout.readline()))
 
@@ -90,7 +93,7 @@ class Forks:
         whole = ("run", "data", "--run", "whole", *TINY)
         begun = ("search", "data", "--run", "begun", *TINY, "--set", "search.epochs=2")
         for words in (whole, begun, ("prune", "whole", "--curve")):
-            if wrong := self(self.folder, *words).done():
+            if wrong := self(self.folder, *words, seconds=LONG).done():
                 raise RuntimeError(f"{words}: {wrong}")
         (self.folder / "begun" / "architecture.json").unlink()
 
@@ -120,7 +123,7 @@ def serve() -> None:
         print(json.dumps(answered(**json.loads(line))), flush=True)
 
 
-def answered(folder: str, words: list[str], code: str) -> dict[str, Any]:
+def answered(folder: str, words: list[str], code: str, seconds: float) -> dict[str, Any]:
     """What a command says in a fork."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
@@ -131,7 +134,7 @@ def answered(folder: str, words: list[str], code: str) -> dict[str, Any]:
             os.dup2(err.fileno(), 2)
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             os._exit(ended(words, code))
-        found = waited(child)
+        found = waited(child, seconds)
         texts = []
         for file in (out, err):
             file.seek(0)
@@ -157,9 +160,9 @@ def ended(words: list[str], code: str) -> int:
     return result
 
 
-def waited(child: int) -> int | None:
+def waited(child: int, seconds: float) -> int | None:
     """The exit code of a process; None where it had to be killed."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
@@ -182,7 +185,7 @@ def trying(spoil: Callable[[Path], object], *words: str, code: str = "", must: s
         spoil(ardor.folder)
         if code and (wrong := run(ardor.folder, code=code).done()):
             return wrong
-        answer = run(ardor.folder, *words)
+        answer = run(ardor.folder, *words, seconds=LONG if words[0] == "export" else SECONDS)
         wrong = (answer.done if answer.code == 0 else answer.refused)()
         said = {"refused": answer.code != 0, "done": answer.code == 0}
         if not wrong and must and not said[must]:
