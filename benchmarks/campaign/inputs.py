@@ -390,7 +390,6 @@ def settings() -> Iterator[tuple[str, Case]]:
         ),
         *("space.partial=9999999", "network.channels=99999999", "network.layout=100N100R"),
         *("search.epochs=999999", "train.epochs=999999", "prune.fine_tune=999999"),
-        *("space.name=nasbench201 space.cells=101", "space.name=nasbench201 space.channels=9999"),
         *("search.weight_decay=1e308", "search.gate_decay=1e308", "search.time=1e300"),
         *("search.rate=1e308", "search.rate_end=1e308", "search.clip=1e308"),
         *("search.gate_rate=1e308", "train.kl=1e308", "train.auxiliary_weight=1e308"),
@@ -402,6 +401,10 @@ def settings() -> Iterator[tuple[str, Case]]:
     for given in large_ones:
         words = [word for one in given.split() for word in ("--set", one)]
         yield f"the setting {given}", trying(nothing, *search_of(*words), must="refused")
+    for given in ("cells=101", "channels=9999"):
+        words = ["--space", "nasbench201", "--set", f"space.{given}"]
+        case = trying(nothing, "search", "data", *words, must="refused")
+        yield f"the setting space.{given} of nasbench201", case
     for given in ("weight_decay=1e9", "rate=1e30", "gate_rate=1e30", "clip=1e-300", "rate=1e-300"):
         yield f"the setting search.{given}", trying(nothing, *search_of("--set", f"search.{given}"))
     for name in ("seed", "search.epochs", "search.rate", "search.augment", "space.channels", "x"):

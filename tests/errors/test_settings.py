@@ -58,11 +58,6 @@ SETTINGS = [
         "fewer channels",
     ),
     (
-        "--space nasbench201 --set space.channels=9000",
-        "weights, with up to 36,000 channels; must be at most 1,073,741,824",
-        "fewer channels",
-    ),
-    (
         "--set space.layout=N --set space.channels=1 --set space.halvings=1",
         "space.channels = 1 must be at least 2 with space.halvings = 1",
         "space.channels=2",
