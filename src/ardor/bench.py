@@ -15,7 +15,7 @@ from ardor.benches.plots import plots
 from ardor.benches.summary import MEASURES, Cell, Followed, Measure, Record, Searches, seconds
 from ardor.benches.truth import Truth
 from ardor.errors import ArdorError
-from ardor.files import read_log, write, write_json
+from ardor.files import read_bytes, read_log, write, write_json
 from ardor.plan import difference
 from ardor.run import Run, about
 from ardor.runtime import Progress, unwatched
@@ -232,7 +232,7 @@ def share_search(source: Run, run: Run) -> None:
     write(run.folder / "log.jsonl", "".join(own))
     run.add_metrics(stages={"search": source.metrics["stages"]["search"]})
     newest = checkpoints[-1]
-    write(run.folder / "checkpoint" / newest.name, newest.read_bytes())
+    write(run.folder / "checkpoint" / newest.name, read_bytes(newest, most=2**40))
 
 
 def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
