@@ -127,10 +127,10 @@ def too_deep() -> ValueError:
     return ValueError(f"lists or objects are in one another more than {DEEPEST} times")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, *, finite: bool = True) -> Any:
     """The content of a JSON file, or an ArdorError that names the file."""
     try:
-        return parse_json(read_bytes(path), finite=True)
+        return parse_json(read_bytes(path), finite=finite)
     except FileNotFoundError as error:
         raise ArdorError(f"no file '{path}'", "is this the folder of a run?") from error
     except (OSError, ValueError) as error:

@@ -59,7 +59,7 @@ def read(run: Path) -> Run:
 
 def _load(path: Path) -> Mapping[str, Any]:
     """The object in a JSON file; empty if there is no file."""
-    content = read_json(path) if path.exists() else {}
+    content = read_json(path, finite=False) if path.exists() else {}
     if not isinstance(content, dict):
         raise ArdorError(f"'{path}' holds no JSON object", "restore or delete the file")
     return content
