@@ -3,6 +3,7 @@
 Hundreds of commands take minutes so, not hours: `python forks.py` is that process.
 """
 
+import atexit
 import functools
 import json
 import os
@@ -27,7 +28,6 @@ TINY = (
     *("--set", "space.layout=R", "--set", "space.states=1", "--set", "space.channels=2"),
     *("--set", "space.ops=skip_connect,max_pool_3x3", "--epochs", "1"),
 )
-DEEP, DIGITS = "[" * 100_000, "9" * 400
 PLACE = "put here"  # what stands in a text for the value that comes there
 
 
@@ -36,6 +36,7 @@ class Forks:
 
     def __init__(self, source: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="inputs-"))
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self.process = subprocess.Popen(
             [sys.executable, __file__],
             env={**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"},

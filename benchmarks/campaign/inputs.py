@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,9 +79,10 @@ def replaced(name: str, put: Callable[[Path], object]) -> Callable[[Path], None]
 
 def bound(path: Path) -> None:
     """A socket, bound by a short name: theirs have an end."""
+    short = f"{tempfile.gettempdir()}/inputs-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as made:
-        made.bind("/tmp/inputs.socket")
-    os.replace("/tmp/inputs.socket", path)
+        made.bind(short)
+    os.replace(short, path)
 
 
 def large(path: Path) -> None:
