@@ -40,6 +40,7 @@ SETTINGS = [
     ("--set search.batch=99999999", "search.batch = 99999999 must be less than", ""),
     ("--set prune.threshold=1e308", "prune.threshold = 1e+308 must be less than", ""),
     ("--set prune.max_params=99999999999999", "prune.max_params = 99999999999999 must be", ""),
+    ("--set space.states=100", "space.states = 100 must be less than or equal to 20", ""),
     ("--set space.channels=9999999", "space.channels = 9999999 must be less than", ""),
     (f"--set seed={'9' * 400}", "a whole number of 1329 bits is too large", "list settings"),
     (f"--set seed={'9' * 9000}", "'seed=999", "ardor list settings"),
@@ -48,8 +49,8 @@ SETTINGS = [
     ("--config deep.toml", "'deep.toml': lists or objects are in one another more", "TOML"),
     ("--config /dev/null", "'/dev/null': it is no regular file", "TOML"),
     (
-        "--set space.states=100 --set space.ops=darts",
-        "1 cells x 5,150 edges x 8 operations = 41,200 candidates; must be at most 20,000",
+        "--set space.states=20 --set space.ops=darts --set space.layout=8N",
+        "8 cells x 230 edges x 8 operations = 14,720 candidates; must be at most 10,000",
         "fewer space.states",
     ),
     (

@@ -13,7 +13,7 @@ from ardor.ops import OPS, ZERO, Noise, Style
 from ardor.spaces import Net
 from ardor.states import Mixed, Terms, shut, state
 
-MOST_CANDIDATES = 20_000  # in all cells: the largest published supernets have some 5,000
+MOST_CANDIDATES = 10_000  # in all cells: the largest published supernets have some 5,000
 MOST_WEIGHTS = 2**30  # 4 GB, as much again for gradients, and twice that for Adam
 
 

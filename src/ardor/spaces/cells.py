@@ -27,7 +27,7 @@ from ardor.spaces._edges import BY_EDGE, STATES
 from ardor.spaces._graph import check_candidates, check_partial, check_weights
 
 KINDS = {"N": "normal", "R": "reduce"}
-LARGEST = 100  # cells of a layout, and states of a cell: more is a slip of the hand
+LARGEST = 100  # cells of a layout: more is a slip of the hand
 LAYOUT = re.compile(r"(\d*)([NR])")
 
 
@@ -36,12 +36,14 @@ class Cells(Space):
     """Stacked cells of two kinds; cells of a kind share their choices unless `shared` is off."""
 
     layout: str = "NRNR"  # "6N R 6N R 6N" repeats
-    states: Annotated[int, Field(ge=1, le=LARGEST)] = 2
+    states: Annotated[int, Field(ge=1, le=20)] = 2
     channels: Count = 8  # of the first cell; a reduction doubles them
     ops: str = "vinnas"  # a named set, or operations separated by commas
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
-    stem: Count = 3  # the stem's channels, as a multiple of the cells'
+    stem: Annotated[int, Field(ge=1, le=LARGEST)] = (
+        3  # the stem's channels, as a multiple of the cells'
+    )
     halvings: Annotated[int, Field(ge=0, le=10)] = 0  # times the stem halves images; ImageNet 3
     partial: Count = 1  # one in so many channels goes through operations while searching; 1 is all
 
