@@ -19,7 +19,7 @@ LAYERS = [
     ["ops"],
     ["spaces"],
     ["methods"],
-    ["measure", "steps", "stage", "widths", "model", "plan"],
+    ["measure", "steps", "remembered", "stage", "widths", "model", "plan"],
     ["posterior", "rounds", "shrink", "collapse", "watch", "found", "looks"],
     ["search", "train", "prune", "dead", "compact", "curve"],
     ["estimate", "export", "report", "card", "predict"],

@@ -277,3 +277,12 @@ def test_wrong_settings_and_architectures_are_named() -> None:
     with pytest.raises(ArdorError, match="'none' is kept on 0>1"):
         SMALL.build(SMALL.architecture(kept))
     assert spaces.of(SMALL.from_string(MIXED)) == SMALL
+
+
+def test_a_supernet_too_large_to_be_built_is_told_before() -> None:
+    Nasbench201(channels=160, cells=10).check_size()
+    for build in (Nasbench201(channels=9000).check_size, Nasbench201(channels=9000).build):
+        with pytest.raises(
+            ArdorError, match="weights, with up to 36,000 channels; must be at most"
+        ):
+            build()

@@ -13,6 +13,8 @@ import click
 from ardor.cli import cli
 from ardor.errors import ArdorError, Interrupted, printable, reason
 
+LONGEST = 1000  # characters of a message that can be read
+
 
 def main() -> NoReturn:
     """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
@@ -63,8 +65,10 @@ class _Line(logging.Formatter):
 
 
 def _fail(message: str, hint: str, code: int) -> NoReturn:
-    """Ends with one line each, whatever a folder is called."""
+    """Ends with one line each, whatever a folder is called, and however long a value is."""
     for word, text in (("error", message), ("hint", hint)):
+        if len(text) > LONGEST:
+            text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
         click.echo(f"{word}: {printable(text)}", err=True)
     sys.exit(code)
 

@@ -81,7 +81,7 @@ class Architecture:
                     f"architecture format {content['format']!r}; this version reads {FORMAT}",
                     "use the version of Ardor that wrote the file",
                 )
-            kept = {str(name): tuple(map(str, kept)) for name, kept in content["kept"].items()}
+            kept = {name: _options(kept) for name, kept in content["kept"].items()}
             return cls.of(str(content["space"]), dict(content["settings"]), kept)
         except KeyError as error:
             raise not_one(f"it has no {error}") from error
@@ -90,6 +90,13 @@ class Architecture:
 
     def __str__(self) -> str:
         return json.dumps(self.to_json(), sort_keys=True)
+
+
+def _options(kept: Any) -> tuple[str, ...]:
+    """The kept options of a choice; a TypeError unless they are a list of names."""
+    if not isinstance(kept, (list, tuple)) or not all(isinstance(name, str) for name in kept):
+        raise TypeError(f"not a list of options: {kept!r}")
+    return tuple(kept)
 
 
 def not_one(reason: str) -> ArdorError:

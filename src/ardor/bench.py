@@ -1,6 +1,5 @@
 """Benches: rows x seeds of ordinary runs, a table of mean ± std of their results; or no runs."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from ardor.benches.plots import plots
 from ardor.benches.summary import MEASURES, Cell, Followed, Measure, Record, Searches, seconds
 from ardor.benches.truth import Truth
 from ardor.errors import ArdorError
-from ardor.files import write, write_json
+from ardor.files import read_bytes, read_log, write, write_json
 from ardor.plan import difference
 from ardor.run import Run, about
 from ardor.runtime import Progress, unwatched
@@ -231,12 +230,12 @@ def share_search(source: Run, run: Run) -> None:
             f"'{source.folder}' has no checkpoint of its search any more",
             f"put it back, or search anew: delete '{source.folder}' and '{run.folder}'",
         )
-    lines = (source.folder / "log.jsonl").read_text().splitlines(keepends=True)
-    own = [line for line in lines if json.loads(line)["stage"] == "search"]
+    lines = read_log(source.folder / "log.jsonl")
+    own = [line + "\n" for line, entry in lines if entry["stage"] == "search"]
     write(run.folder / "log.jsonl", "".join(own))
     run.add_metrics(stages={"search": source.metrics["stages"]["search"]})
     newest = checkpoints[-1]
-    write(run.folder / "checkpoint" / newest.name, newest.read_bytes())
+    write(run.folder / "checkpoint" / newest.name, read_bytes(newest, most=2**40))
 
 
 def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:

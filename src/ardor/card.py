@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from ardor.errors import printable
+from ardor.files import read_json
 from ardor.measure import multiply_adds, nonzero_parameters, parameters
 from ardor.model import Model
 
@@ -45,7 +46,7 @@ MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
 def card(run: Path, model: Model, measured: str = "test") -> str:
     """The README.md of a model, with what metrics.json knows by now under `measured`."""
     path = run / "metrics.json"
-    metrics = json.loads(path.read_text()) if path.exists() else {}
+    metrics = read_json(path) if path.exists() else {}
     found = {words: metrics.get(f"{measured}_{name}") for name, words in MEASURES.items()}
     rows = [f"| {words} | {value:.4f} |" for words, value in found.items() if value is not None]
     channels, height, width = model.shape

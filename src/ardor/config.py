@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from ardor.discover import check_name
 from ardor.errors import ArdorError, reason, unknown
+from ardor.files import DEEPEST, plain, read_bytes, too_deep
 from ardor.settings import Amount, Count, Rate, Settings, Share, Time, checked
 
 # In percent, or a share where it is at most 1, as which it is kept.
@@ -17,6 +18,7 @@ Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 10
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 METHOD = "vinnas"  # unless another is named
+LARGEST = 2**20  # bytes of a TOML file
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
 
 
@@ -34,7 +36,7 @@ class Fitting(Settings):
     """How weights are fitted, in the search and afterwards."""
 
     epochs: int = Field(default=20, ge=0, le=LONGEST)
-    batch: int = Field(default=64, ge=2)
+    batch: int = Field(default=64, ge=2, le=1_000_000)
     accumulate: Count = 1  # parts a batch is computed in, to need less memory; norms see a part
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Rate = 0.001
@@ -54,7 +56,9 @@ class SearchConfig(Fitting):
     time: Time = 0.0  # the search ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     fraction: float = Field(default=1.0, gt=0, le=1)  # of the training images
     held_out: float = Field(default=0.5, gt=0, lt=1)  # of those: for gates and ranking
-    rounds: Count = 1  # whole searches one after another, whose mean posterior is drawn from
+    rounds: int = Field(
+        default=1, ge=1, le=100
+    )  # whole searches one after another, whose mean posterior is drawn from
     warmup: Share = 0.2  # of the epochs of a round, with weights alone learning
     gate_rate: Rate = 3e-4
     gate_schedule: Literal["cosine", "constant"] = "constant"
@@ -64,7 +68,9 @@ class SearchConfig(Fitting):
         "last"  # gates of the last epoch, or of the least held-out error
     )
     stop_on_collapse: bool = False  # at the last epoch before cells fill with skips or pools
-    shrink: int = Field(default=3, ge=0)  # epochs in a row given up until it leaves; 0 keeps all
+    shrink: int = Field(
+        default=3, ge=0, le=LONGEST
+    )  # epochs in a row given up until it leaves; 0 keeps all
     candidates: Count = 1  # drawn at the end and ranked on held-out images
 
     @property
@@ -90,9 +96,11 @@ class TrainConfig(Fitting):
 class PruneConfig(Settings):
     """What leaves the trained network."""
 
-    threshold: float = 3.0  # log(sigma^2 / mu^2) from which a weight is only noise
+    threshold: float = Field(
+        default=3.0, ge=-NOTHING, le=NOTHING
+    )  # log(sigma^2 / mu^2) from which a weight is only noise
     keep_accuracy: Accuracy = 0.0  # takes the smallest network as accurate as that; 0 is off
-    max_params: int = Field(default=0, ge=0)  # the most accurate with no more; 0 is off
+    max_params: int = Field(default=0, ge=0, le=10**12)  # the most accurate with no more; 0 is off
     multiple: Count = 4  # that widths are left at: onnxruntime is slow at others, fastest at 16
     fine_tune: int = Field(default=0, ge=0, le=LONGEST)  # epochs after pruning; zeros stay zero
     rate: Rate = 5e-4  # of fine-tuning, where it begins
@@ -224,8 +232,8 @@ def preset(name: str) -> dict[str, Any]:
 def read(path: Path) -> dict[str, Any]:
     """The settings in a TOML file."""
     try:
-        return tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return parse(read_bytes(path, LARGEST).decode())
+    except (OSError, ValueError) as error:
         raise ArdorError(
             f"cannot read settings from '{path}': {reason(error)}", "it must be a TOML file"
         ) from error
@@ -237,9 +245,21 @@ def assignment(text: str) -> dict[str, Any]:
     if not equals or not name.strip():
         raise ArdorError(f"'{text}' must be NAME=VALUE", "for example --set search.epochs=10")
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
+        parsed = parse(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value
+    except ValueError as error:
+        raise ArdorError(f"'{text}': {error}", "'ardor list settings' shows them") from error
+    if name.count(".") >= DEEPEST:
+        raise ArdorError(f"'{text}' names no setting", "'ardor list settings' shows them")
     for part in reversed(name.strip().split(".")):
         parsed = {part: parsed}
     return dict(parsed)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """What a TOML text says; a ValueError where it is none, or not `plain`."""
+    try:
+        return dict(plain(tomllib.loads(text)))
+    except RecursionError as error:
+        raise too_deep() from error

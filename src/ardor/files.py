@@ -1,16 +1,21 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read only if they are such."""
 
 import errno
 import json
+import math
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ardor.errors import ArdorError, reason
+
+LARGEST = 64 * 2**20  # bytes of a JSON file, which need some twenty times as many in memory
+DEEPEST = 20  # lists or objects in one another
 
 
 @contextmanager
@@ -62,16 +67,101 @@ def write_json(path: Path, content: Any) -> None:
     write(path, text + "\n")
 
 
-def read_json(path: Path) -> Any:
+@contextmanager
+def opened(path: Path, most: int = LARGEST) -> Iterator[BinaryIO]:
+    """A regular file of at most so many bytes, to read; an OSError if it is anything else.
+
+    It never waits: a pipe or a device in the place of a file might never end.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes; must be at most {most:,}")
+        yield file
+
+
+def read_bytes(path: Path, most: int = LARGEST) -> bytes:
+    """The content of a regular file of at most so many bytes; an OSError if it is another."""
+    with opened(path, most) as file:
+        return file.read(most)
+
+
+def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
+    """What a JSON text says; a ValueError where it is none, or not `plain`."""
+    try:
+        return plain(json.loads(text), finite=finite)
+    except RecursionError as error:
+        raise too_deep() from error
+
+
+def plain(content: Any, *, finite: bool = False) -> Any:
+    """The content, unless it is deeper or has larger numbers than any file of Ardor's: ValueError.
+
+    Lists a thousand deep or numbers of hundreds of digits would fail wherever they are used.
+    """
+    level = [content]
+    for _ in range(DEEPEST):
+        for one in level:
+            if isinstance(one, int) and abs(one) >= 2**63:
+                raise ValueError(f"a whole number of {one.bit_length()} bits is too large")
+            if finite and isinstance(one, float) and not math.isfinite(one):
+                raise ValueError(f"{one} is not a finite number")
+        level = [below for one in level for below in _below(one)]
+        if not level:
+            return content
+    raise too_deep()
+
+
+def _below(content: Any) -> Iterable[Any]:
+    if isinstance(content, dict):
+        return content.values()
+    return content if isinstance(content, list) else ()
+
+
+def too_deep() -> ValueError:
+    """The error for lists in lists in lists."""
+    return ValueError(f"lists or objects are in one another more than {DEEPEST} times")
+
+
+def read_json(path: Path, *, finite: bool = True) -> Any:
     """The content of a JSON file, or an ArdorError that names the file."""
     try:
-        return json.loads(path.read_text())
+        return parse_json(read_bytes(path), finite=finite)
     except FileNotFoundError as error:
         raise ArdorError(f"no file '{path}'", "is this the folder of a run?") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ArdorError(
             f"cannot read '{path}': {reason(error)}", "it must be a JSON file"
         ) from error
+
+
+def read_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The lines of a log, each with what it says; without those that a killed run has cut off."""
+    if not path.exists():
+        return
+    try:
+        with opened(path, most=16 * LARGEST) as file:
+            while line := file.readline(LARGEST):
+                if entry := _entry(line):
+                    yield line.decode().rstrip("\n"), entry
+    except OSError as error:
+        raise ArdorError(
+            f"cannot read '{path}': {reason(error)}", "put back the log that Ardor wrote"
+        ) from error
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line says of an epoch of a stage, if it does."""
+    try:
+        entry = parse_json(line)
+    except ValueError:
+        return None
+    known = isinstance(entry, dict) and isinstance(entry.get("stage"), str)
+    return entry if known and type(entry.get("epoch")) is int else None
 
 
 def read_object(path: Path, form: int) -> dict[str, Any]:

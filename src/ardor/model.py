@@ -49,7 +49,13 @@ class Model(nn.Module):
     def probabilities(self, pixels: Tensor) -> Tensor:
         """(batch, classes), in evaluation."""
         self.eval()
-        return self(pixels).softmax(1)  # type: ignore[no-any-return]
+        found: Tensor = self(pixels).softmax(1)
+        if not found.isfinite().all():
+            raise ArdorError(
+                "the network has no probabilities for these images: its weights are too large",
+                "train again into a new run, with a lower train.rate",
+            )
+        return found
 
     def save(self, folder: Path, *, card: str) -> None:
         """Writes weights, settings and model card; nothing in them runs code when loaded."""
@@ -94,6 +100,7 @@ class Model(nn.Module):
         tensors, _ = load_tensors(folder / "model.safetensors")
         check_shapes(folder, tensors, model.state_dict())
         model.load_state_dict(tensors)
+        check_values(folder, model)
         return model.eval()
 
 
@@ -122,6 +129,27 @@ def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str,
                 f"'{name}' is {found}; must be {needed}",
                 "both files must come from the same run",
             )
+        if given[name].dtype != wanted[name].dtype:
+            raise no_network(folder, name, f"numbers of {given[name].dtype}")
+
+
+def check_values(folder: Path, model: Model) -> None:
+    """An ArdorError that names the first tensor by which no image would have a probability."""
+    for name, tensor in model.state_dict().items():
+        if not tensor.isfinite().all():
+            raise no_network(folder, name, "numbers that are not finite")
+        if name.endswith("running_var") and (tensor < 0).any():
+            raise no_network(folder, name, "variances below 0")
+        if name == "normalise.std" and (tensor <= 0).any():
+            raise no_network(folder, name, "deviations that are not above 0")
+
+
+def no_network(folder: Path, name: str, what: str) -> ArdorError:
+    """The error for weights that nothing can be computed with."""
+    return ArdorError(
+        f"weights in '{folder}' are of no use: '{name}' has {what}",
+        "put back what Ardor wrote there, or train again into a new run",
+    )
 
 
 def without_auxiliary(architecture: Architecture) -> Architecture:

@@ -104,7 +104,9 @@ def completed(config: Config) -> Config:
     searched = spaces.find(config.space["name"])
     space = complete("space", searched, unnamed(config.space))
     method = complete("method", methods.find(config.method["name"]), unnamed(config.method))
-    check_network(config, searched(**space))
+    whole = searched(**space)
+    whole.check_size()
+    check_network(config, whole)
     named = {
         "space": {"name": config.space["name"], **space},
         "method": {"name": config.method["name"], **method},

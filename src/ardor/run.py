@@ -91,9 +91,10 @@ class Run:
         content = read_object(path, FORMAT)
         stages = content.get("stages", [])
         strange = [s for s in stages if s not in STAGES] if isinstance(stages, list) else [stages]
-        if strange:
+        if strange or not stages:
+            held = repr(strange[0]) if strange else "none"
             raise ArdorError(
-                f"stages in '{path}' hold {strange[0]!r}; must be of {', '.join(STAGES)}",
+                f"stages in '{path}' hold {held}; must be of {', '.join(STAGES)}",
                 "put back what Ardor wrote there",
             )
         settings = {key: value for key, value in content.items() if key not in ABOUT}
@@ -245,9 +246,11 @@ class Run:
         stages = content.get("stages")
         costs = list(stages.values()) if isinstance(stages, dict) else [stages]
         whole = all(
-            isinstance(cost, dict) and cost.keys() >= NO_COST.keys() - LATER for cost in costs
+            isinstance(cost, dict) and cost.keys() >= NO_COST.keys() - LATER and all_numbers(cost)
+            for cost in costs
         )
-        if not whole or not all_numbers(content):
+        rest = {name: value for name, value in content.items() if name != "stages"}
+        if not whole or not all_numbers(rest):
             raise ArdorError(
                 f"'{path}' must hold numbers, as Ardor wrote them",
                 f"put it back as it was, or delete it and: {self.typed('evaluate')}",
@@ -282,11 +285,9 @@ def typed(command: str, folder: Path, trust: Sequence[str] = ()) -> str:
     return shlex.join([*words, *(word for module in trust for word in ("--trust", module))])
 
 
-def all_numbers(content: Any) -> bool:
-    """Whether numbers are all there is in an object, at any depth."""
-    if isinstance(content, dict):
-        return all(map(all_numbers, content.values()))
-    return isinstance(content, (int, float))
+def all_numbers(content: Mapping[str, Any]) -> bool:
+    """Whether numbers are all there is in an object."""
+    return all(type(value) in (int, float) for value in content.values())
 
 
 def about(command: str) -> dict[str, Any]:

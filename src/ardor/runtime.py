@@ -5,9 +5,10 @@ import json
 import random
 import resource
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,8 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from ardor.errors import ArdorError
-from ardor.files import write
+from ardor.errors import ArdorError, reason
+from ardor.files import opened, parse_json, write
 
 FORMAT = 1
 DAMAGED = "put back a whole copy, or delete the file and go on: ardor resume does it again"
@@ -145,8 +146,12 @@ def restore_random_states(tensors: Mapping[str, Tensor], facts: Mapping[str, Any
     if "cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["cuda"])
     kind, *rest = facts["numpy"]
+    if type(rest[0]) is not int or not 0 <= rest[0] <= len(tensors["numpy"]):
+        raise ValueError(f"{rest[0]!r} is no place in the random numbers")  # numpy does not look
     np.random.set_state((kind, tensors["numpy"].numpy().astype(np.uint32), *rest))
     version, gauss = facts["python"]
+    if not isinstance(gauss, float | None):
+        raise TypeError(f"{gauss!r} is no state of the random numbers")
     random.setstate((version, tuple(tensors["python"].tolist()), gauss))
 
 
@@ -167,26 +172,64 @@ def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) ->
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `save` wrote; an ArdorError if the file was cut, edited or written by something else."""
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = dict(json.loads((file.metadata() or {}).get("ardor", "{}")))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header, tensors = _read(path)
     except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
-        raise ArdorError(f"cannot read '{path}': {error}", DAMAGED) from error
+        raise ArdorError(f"cannot read '{path}': {reason(error)}", DAMAGED) from error
     if header.get("format") != FORMAT:
         raise ArdorError(
             f"'{path}' has format {header.get('format')}; this version reads {FORMAT}",
             "use the version of Ardor that wrote it",
         )
-    if header.get("sha256") != digest(header.get("content", ""), tensors):
+    text = header.get("content")
+    if not isinstance(text, str) or header.get("sha256") != digest(text, tensors):
         raise ArdorError(
             f"'{path}' does not match its checksum: it was changed after it was written", DAMAGED
         )
-    content = json.loads(header["content"])
-    for name, stride in content["strides"].items():
-        tensors[name] = torch.empty_strided(
-            tensors[name].shape, stride, dtype=tensors[name].dtype
-        ).copy_(tensors[name])
-    return tensors, content["facts"]
+    try:  # anyone can compute a checksum
+        facts, strides = _content(text)
+        tensors |= {name: _laid_out(name, tensors, stride) for name, stride in strides.items()}
+    except ValueError as error:
+        raise ArdorError(f"'{path}' is not as Ardor writes it: {error}", DAMAGED) from error
+    return tensors, facts
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a safetensors file says of itself, and its tensors."""
+    with opened(path, most=sys.maxsize), safetensors.safe_open(path, framework="pt") as file:
+        header = parse_json((file.metadata() or {}).get("ardor", "{}"))
+        if not isinstance(header, dict):
+            raise ValueError("its header is no object")
+        return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def _content(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Facts and strides; a ValueError where the text has none."""
+    content = parse_json(text)
+    found = content if isinstance(content, dict) else {}
+    facts, strides = found.get("facts"), found.get("strides")
+    if not isinstance(facts, dict) or not isinstance(strides, dict):
+        raise ValueError("it has no objects 'facts' and 'strides'")
+    return facts, strides
+
+
+def _laid_out(name: str, tensors: Mapping[str, Tensor], stride: Any) -> Tensor:
+    """A tensor with that stride in memory; a ValueError unless its elements just fill it."""
+    shape = list(tensors[name].shape) if name in tensors else []
+    whole = isinstance(stride, list) and all(type(step) is int for step in stride)
+    if name not in tensors or not whole or len(stride) != len(shape) or not _dense(shape, stride):
+        raise ValueError(f"strides of '{name}' are {stride!r}, of a tensor of {shape}")
+    empty = torch.empty_strided(shape, stride, dtype=tensors[name].dtype)
+    return empty.copy_(tensors[name])
+
+
+def _dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether elements lie side by side, in whatever order, none over another."""
+    filled = 1
+    for step, size in sorted(zip(stride, shape, strict=True)):
+        if size > 1 and step != filled:
+            return False
+        filled *= max(1, size)
+    return all(0 < step <= filled for step in stride)
 
 
 def digest(text: str, tensors: Mapping[str, Tensor]) -> str:

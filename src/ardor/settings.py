@@ -19,10 +19,12 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from ardor.errors import ArdorError, unknown
 
-Count = Annotated[int, Field(ge=1)]
+# Upper bounds are far above what anyone needs: beyond them is a slip of the hand, which would take
+# days, or numbers that torch cannot compute with.
+Count = Annotated[int, Field(ge=1, le=10_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-Amount = Annotated[float, Field(ge=0)]
-Rate = Annotated[float, Field(gt=0)]
+Amount = Annotated[float, Field(ge=0, le=1e9)]
+Rate = Annotated[float, Field(gt=0, le=1e30)]
 
 NUMBER = r"(\d+(?:\.\d+)?)"
 TIME = re.compile(rf"(?:{NUMBER}h)?\s*(?:{NUMBER}m(?:in)?)?\s*(?:{NUMBER}s)?")
@@ -38,7 +40,7 @@ def seconds(value: Any) -> Any:
     return sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True))
 
 
-Time = Annotated[float, Field(ge=0), BeforeValidator(seconds)]
+Time = Annotated[float, Field(ge=0, le=1e9), BeforeValidator(seconds)]
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -20,7 +20,8 @@ from ardor import memory
 from ardor.budget import Course
 from ardor.errors import ArdorError, Interrupted
 from ardor.events import Events
-from ardor.files import write, writing
+from ardor.files import read_log, write, writing
+from ardor.remembered import check_facts, check_state
 from ardor.runtime import (
     Progress,
     Runtime,
@@ -33,6 +34,8 @@ from ardor.schedules import round_at
 
 LOG = logging.getLogger("ardor")
 SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
+# What torch, numpy and Python raise where a checkpoint holds other things than they gave.
+MISFITS = (LookupError, RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError)
 KEPT = 2  # checkpoints: the newest, and one to fall back on should it be damaged
 
 
@@ -237,6 +240,7 @@ class Stage:
     def _restore_from(self, path: Path) -> None:
         tensors, facts = load(path)
         try:
+            check_facts(facts)
             self._reshape(facts["facts"])
             for name, module in self.modules.items():
                 module.load_state_dict(_under(f"{name}/", tensors))
@@ -246,26 +250,22 @@ class Stage:
             self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
             self._spent = self.course.restore(facts.get("course", {}))
             restore_random_states(_under("random/", tensors), facts["random"])
-        except (KeyError, RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
+        except MISFITS as error:
+            *_, why = ("", *str(error).split("\n"))  # the last line of what torch says
             raise ArdorError(
-                f"checkpoint '{path}' does not fit this run: {str(error).splitlines()[-1].strip()}",
+                f"checkpoint '{path}' does not fit this run: {why.strip()}",
                 "put back its config.json, or delete its checkpoints to begin the stage anew",
             ) from error
 
     def _trim_log(self) -> None:
         """Drops lines of epochs that will be run again, and one that was cut off."""
-        if not self._log.exists():
-            return
-        kept = []
-        for line in self._log.read_text(errors="replace").splitlines():
-            try:
-                entry = json.loads(line)
-                stays = entry["stage"] != self.name or entry["epoch"] <= self.epoch
-            except (ValueError, KeyError, TypeError):
-                continue
-            if stays:
-                kept.append(line + "\n")
-        write(self._log, "".join(kept))
+        if self._log.exists():
+            kept = [
+                line + "\n"
+                for line, entry in read_log(self._log)
+                if entry["stage"] != self.name or entry["epoch"] <= self.epoch
+            ]
+            write(self._log, "".join(kept))
 
 
 def _flat(name: str, optimiser: Optimizer) -> dict[str, Tensor]:
@@ -286,6 +286,7 @@ def _unflatten_(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
         state[int(index)][name] = value
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": dict(state), "param_groups": groups})
+    check_state(optimiser)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

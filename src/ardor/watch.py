@@ -147,7 +147,9 @@ class Watch:
 
     def _curvature(self, gates: Gates) -> float | None:
         """The largest eigenvalue of the Hessian; None where that is not finite."""
-        known = self.memory.get("direction")
+        known = self.memory.get("direction", [])
+        if len(known) != sum(gate.numel() for gate in gates.values()):
+            known = []  # not of these gates
         first = not known and self.stage.epoch + 1 < self.stage.course.epochs
         start = torch.tensor(known or self._any_direction(gates), dtype=torch.double)
         product = hessian_product(lambda by: self._gradient(gates, by), STEP)

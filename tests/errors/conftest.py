@@ -1,6 +1,8 @@
 """Images, runs of them, and a folder to be in."""
 
 import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,20 @@ def begun(tmp_path: Path, searched: Path) -> Path:
     folder = Path(shutil.copytree(searched, tmp_path / "begun"))
     (folder / "architecture.json").unlink()
     return folder
+
+
+@pytest.fixture
+def in_time() -> Iterator[None]:
+    """Fails a test that waits, in place of waiting with it."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("it never ended")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from ardor import runtime
 from errors.user import cut, done, edit, files, flip, put, refused
@@ -39,6 +41,34 @@ def test_the_only_checkpoint_damaged_is_an_error(
     before = files(begun)
     refused("resume", begun, error="search-00003-000000.safetensors'")
     assert files(begun) == before
+
+
+FACTS: dict[str, Any] = {
+    "position": [-1, 0],
+    "sums": {"train/loss": 1.0},
+    "seconds": "long",
+    "random": {"numpy": ["MT19937", 10**9, 0, 0.0], "python": [3, None]},
+    "facts": {"watch": 1},
+    "course": {"spent": [], "schedule": [1.0]},
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_fact_that_no_search_has_seen_is_told(begun: Path, name: str) -> None:
+    checkpoints(begun)[0].unlink()
+    tensors, facts = runtime.load(checkpoints(begun)[0])
+    runtime.save(checkpoints(begun)[0], tensors, {**facts, name: FACTS[name]})
+    refused("resume", begun, error="does not fit this run: ", hint="delete its checkpoints")
+
+
+def test_what_an_optimiser_remembers_must_fit_its_weights(begun: Path) -> None:
+    checkpoints(begun)[0].unlink()
+    tensors, facts = runtime.load(checkpoints(begun)[0])
+    for value in (torch.zeros(7), None):
+        changed = {**tensors, "weights/0/exp_avg": value}
+        kept = {name: tensor for name, tensor in changed.items() if tensor is not None}
+        runtime.save(checkpoints(begun)[0], kept, facts)
+        refused("resume", begun, error="of an optimiser is")
 
 
 def test_a_checkpoint_of_other_settings_is_not_taken(begun: Path) -> None:

@@ -1,10 +1,16 @@
 """Networks and predictions: nothing is used that was changed by hand."""
 
+import json
+import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import safetensors.torch
+import torch
 
+from ardor import runtime
 from errors.user import Edit, cut, edit, files, flip, put, refused, without
 
 
@@ -42,6 +48,66 @@ def test_a_network_changed_by_hand_is_not_used(
     refused("export", run, error=error)
     refused("evaluate", run, error=error)
     assert files(run) == before
+
+
+FORGED: dict[str, tuple[Any, Any]] = {
+    "strides of nothing": ({}, {"nothing": [1]}),
+    "negative strides": ({}, {"NAME": [-1, -1, -1, -1]}),
+    "strides of another rank": ({}, {"NAME": [1]}),
+    "strides of gigabytes": ({}, {"NAME": [10**12, 1, 1, 1]}),
+    "overlapping strides": ({}, {"NAME": [1, 1, 1, 1]}),
+    "strides that are text": ({}, {"NAME": "x"}),
+    "strides that are no numbers": ({}, {"NAME": [None, 1.5, True, "x"]}),
+    "strides that are a number": ({}, 3),
+    "facts that are a number": (3, {}),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_right_checksum_of_wrong_content_is_not_enough(run: Path, data: Path, what: str) -> None:
+    weights = run / "model" / "model.safetensors"
+    tensors, _ = runtime.load(weights)
+    name = next(name for name, tensor in tensors.items() if tensor.ndim == 4)
+    facts, strides = FORGED[what]
+    text = json.dumps({"facts": facts, "strides": strides}).replace("NAME", name)
+    for content in (text, text[:-1], "[" * 9000, [], None):
+        checksum = runtime.digest(str(content), tensors)
+        header = {"format": 1, "content": content, "sha256": checksum}
+        weights.write_bytes(safetensors.torch.save(tensors, {"ardor": json.dumps(header)}))
+        refused("predict", run, data, error=f"'{weights}'", hint="whole copy")
+
+
+VALUES = {
+    "classify.weight": (math.nan, "numbers that are not finite"),
+    "stem.0.weight": (math.inf, "numbers that are not finite"),
+    "stem.1.running_var": (-1.0, "variances below 0"),
+    "normalise.std": (0.0, "deviations that are not above 0"),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_weights_by_which_nothing_has_a_probability_are_named(
+    run: Path, data: Path, name: str
+) -> None:
+    weights, (value, error) = run / "model" / "model.safetensors", VALUES[name]
+    tensors, facts = runtime.load(weights)
+    (full,) = [known for known in tensors if known.endswith(name)]
+    tensors[full].view(-1)[0] = value
+    runtime.save(weights, tensors, facts)
+    for command in (("predict", run, data), ("evaluate", run), ("export", run)):
+        refused(*command, error=f"'{full}' has {error}")
+
+
+def test_weights_of_other_numbers_or_too_large_are_not_used(run: Path, data: Path) -> None:
+    weights = run / "model" / "model.safetensors"
+    tensors, facts = runtime.load(weights)
+    (name,) = [name for name in tensors if name.endswith("classify.weight")]
+    huge = torch.full_like(tensors[name], 3e38)
+    huge[0] *= -1
+    runtime.save(weights, {**tensors, name: huge}, facts)
+    refused("predict", run, data, error="no probabilities for these images")
+    runtime.save(weights, {**tensors, name: tensors[name].long()}, facts)
+    refused("predict", run, data, error=f"'{name}' has numbers of torch.int64")
 
 
 def test_damaged_or_foreign_weights_are_not_used(run: Path, data: Path) -> None:

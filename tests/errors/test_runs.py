@@ -1,5 +1,6 @@
 """Folders of runs: what is wrong with one is named, and it stays as it was."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -125,6 +126,9 @@ CONFIGS: list[tuple[Edit, str]] = [
     (put("seed", value="x"), "seed = 'x' must be a whole number"),
     (put("stages", value=["search", "sleep"]), "hold 'sleep'; must be of search, train"),
     (put("stages", value="search"), "hold 'search'; must be of search, train"),
+    (put("stages", value=[]), "hold none; must be of search, train"),
+    (put("space", "channels", value=2**63), "cannot read"),
+    (put("space", "image", value=[3, 8, 10**9]), "space.image.2 = 1000000000 must be"),
     (put("format", value=7), "has format 7; this version reads 1"),
     (put("method", "name", value="vinas"), "unknown method 'vinas'"),
     (put("method", "kl_gates", value=-1), "method.kl_gates = -1 must be greater"),
@@ -159,6 +163,10 @@ METRICS: list[tuple[Edit, str]] = [
     (put("stages", value=3), "must hold numbers"),
     (put("stages", "prune", value=3), "must hold numbers"),
     (put("test_accuracy", value="good"), "must hold numbers"),
+    (put("test_accuracy", value={"a": 1}), "must hold numbers"),
+    (put("test_accuracy", value=True), "must hold numbers"),
+    (put("test_accuracy", value=10**400), "a whole number of 1329 bits is too large"),
+    (put("stages", "search", "seconds", value=[]), "must hold numbers"),
     (put("format", value=9), "has format 9"),
     (lambda content: [content], "must hold a JSON object"),
 ]
@@ -171,6 +179,54 @@ def test_metrics_changed_by_hand_are_named(run: Path, change: Edit, error: str) 
     for command in ("prune", "resume", "compare", "evaluate", "report"):
         refused(command, run, error=error)
     assert files(run) == before
+
+
+READERS = {
+    "config.json": "resume",
+    "metrics.json": "compare",
+    "architecture.json": "show",
+    "curve.json": "report",
+    "log.jsonl": "report",
+    "trained/config.json": "prune",
+    "trained/model.safetensors": "prune",
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_pipe_or_a_device_for_a_file_is_told_and_not_waited_for(
+    run: Path, name: str, in_time: None
+) -> None:
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    refused(READERS[name], run, error=f"{name}': it is no regular file")
+    (run / name).unlink()
+    (run / name).symlink_to("/dev/null")
+    refused(READERS[name], run, error=f"{name}': it is no regular file")
+
+
+def test_a_file_too_large_to_be_one_is_not_read(run: Path) -> None:
+    with (run / "metrics.json").open("wb") as file:
+        file.truncate(2**30)  # of nothing: it takes no disk
+    refused("compare", run, error="it has 1,073,741,824 bytes; must be at most 67,108,864")
+
+
+DEEP = ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300]
+
+
+@pytest.mark.parametrize("text", DEEP, ids=["lists", "objects", "whole"])
+def test_lists_in_lists_in_lists_are_told(run: Path, text: str) -> None:
+    (run / "log.jsonl").write_text(f'{text}\n{{"stage": "train", "epoch": {text}}}\n')
+    done("report", run)  # a line that is none was cut off
+    for name, command in {"curve.json": "report", "architecture.json": "show"}.items():
+        (run / name).write_text(text)
+        refused(command, run, error=f"cannot read '{run / name}'", hint="JSON")
+
+
+def test_a_line_of_the_log_that_no_epoch_wrote_is_left_out(run: Path) -> None:
+    huge = f'{{"stage": "train", "epoch": 1, "seconds": {"9" * 400}}}'
+    other = '{"stage": 3, "epoch": 1}\n{"stage": "train", "epoch": []}\n[]\n'
+    (run / "log.jsonl").write_text(f"{huge}\n{other}")
+    done("report", run)
 
 
 def test_images_that_are_no_longer_the_same_are_noticed(tmp_path: Path, whole: Path) -> None:

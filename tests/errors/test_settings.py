@@ -34,6 +34,35 @@ SETTINGS = [
     ("--seed -1", "seed = -1 must be greater than or equal to 0", ""),
     ("--epochs -1", "search.epochs = -1 must be greater than or equal to 0", ""),
     ("--epochs 1000000", "search.epochs = 1000000 must be less than or equal to 99999", ""),
+    ("--set search.rounds=99999", "search.rounds = 99999 must be less than or equal to 100", ""),
+    ("--set search.weight_decay=1e308", "search.weight_decay = 1e+308 must be less than", ""),
+    ("--set search.candidates=9999999", "search.candidates = 9999999 must be less than", ""),
+    ("--set search.batch=99999999", "search.batch = 99999999 must be less than", ""),
+    ("--set prune.threshold=1e308", "prune.threshold = 1e+308 must be less than", ""),
+    ("--set prune.max_params=99999999999999", "prune.max_params = 99999999999999 must be", ""),
+    ("--set space.states=100", "space.states = 100 must be less than or equal to 20", ""),
+    ("--set space.channels=9999999", "space.channels = 9999999 must be less than", ""),
+    (f"--set seed={'9' * 400}", "a whole number of 1329 bits is too large", "list settings"),
+    (f"--set seed={'9' * 9000}", "'seed=999", "ardor list settings"),
+    (f"--set seed={'[' * 9000}", "lists or objects are in one another more than", ""),
+    (f"--set {'a.' * 9000}a=1", "a=1' names no setting", "ardor list settings"),
+    ("--config deep.toml", "'deep.toml': lists or objects are in one another more", "TOML"),
+    ("--config /dev/null", "'/dev/null': it is no regular file", "TOML"),
+    (
+        "--set space.states=20 --set space.ops=darts --set space.layout=8N",
+        "8 cells x 230 edges x 8 operations = 14,720 candidates; must be at most 10,000",
+        "fewer space.states",
+    ),
+    (
+        "--set space.channels=9000 --set space.ops=darts",
+        "weights, with up to 18,000 channels; must be at most 1,073,741,824",
+        "fewer channels",
+    ),
+    (
+        "--set space.layout=N --set space.channels=1 --set space.halvings=1",
+        "space.channels = 1 must be at least 2 with space.halvings = 1",
+        "space.channels=2",
+    ),
     ("--set search.epochs.x=4", "search.epochs = {'x': 4} must be a whole number", ""),
     ("--set search.augment=crop", "search.augment = 'crop' must be a list", ""),
     ("--set search.gate_betas=[0.5]", "search.gate_betas.1 = [0.5] must be given", ""),
@@ -71,19 +100,21 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "error", "hint"), SETTINGS, ids=[s[0] for s in SETTINGS])
+@pytest.mark.parametrize(("words", "error", "hint"), SETTINGS, ids=[s[0][:60] for s in SETTINGS])
 def test_a_wrong_setting_is_named_and_no_folder_is_made(
     data: Path, tmp_path: Path, words: str, error: str, hint: str
 ) -> None:
     (tmp_path / "broken.toml").write_text("[search\nepochs = 3")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "wrong.toml").write_text("[search]\nbatch = -3")
+    (tmp_path / "deep.toml").write_text("seed = " + "[" * 9000)
     arguments = ["" if word == "''" else word for word in words.split(" ")]
     refused("search", data, "--run", "new", *TINY, *arguments, error=error, hint=hint)
     refused("run", data, *TINY, *arguments, error=error, hint=hint)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "binary.toml",
         "broken.toml",
+        "deep.toml",
         "wrong.toml",
     ]
 

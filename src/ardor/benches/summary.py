@@ -1,6 +1,5 @@
 """What a bench measures of its runs, and the runs of one row as one row of numbers."""
 
-import json
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ardor.collapse import SORTS, Kept, kept_by, together
-from ardor.files import read_json
+from ardor.files import read_json, read_log
 from ardor.run import STAGES, Run
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
@@ -155,8 +154,6 @@ def share_of(operation: str, *cells: Mapping[str, int]) -> float:
 
 def watched(run: Run) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Epoch by epoch, what the collapse watch wrote into the log."""
-    log = run.folder / "log.jsonl"
-    for line in log.read_text().splitlines() if log.exists() else []:  # chance has no epochs
-        entry = json.loads(line)
+    for _, entry in read_log(run.folder / "log.jsonl"):  # chance has no epochs
         if entry["stage"] == "search" and "watch" in entry:
             yield entry["epoch"], entry["watch"]

@@ -6,6 +6,7 @@ choose by the validation columns; a table reports the test column, `TEST`.
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ardor.errors import ArdorError, reason
+from ardor.files import read_bytes
 
 CELL = "arch"
 VALIDATION = "cifar10_valid_200"  # trained on 25,000 images, looked at on the other 25,000
@@ -24,6 +26,7 @@ TEST = "cifar10_test_200"  # trained on all 50,000
 SECONDS = "train_seconds_cifar10half_200"  # what one training took on the table's GPU
 OPERATION = re.compile(r"(\w+)~\d")  # in the name of a cell
 NEEDED = (CELL, VALIDATION, TEST, SECONDS)
+LARGEST = 256 * 2**20  # bytes of its text, whatever it was compressed to
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Truth:
     def read(cls, path: Path) -> "Truth":
         """The table in a CSV file, compressed or not."""
         try:
-            names, *rows = csv.reader(text_of(path.read_bytes()).splitlines())
+            names, *rows = csv.reader(text_of(read_bytes(path)).splitlines())
         except (OSError, EOFError, UnicodeDecodeError, ValueError, csv.Error, zlib.error) as error:
             raise no_table(path, reason(error)) from error
         if missing := [name for name in NEEDED if name not in names]:
@@ -96,7 +99,11 @@ class Truth:
 
 def text_of(content: bytes) -> str:
     """The text of a file, compressed or not, whatever it is called."""
-    return (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content).decode()
+    if content.startswith(b"\x1f\x8b"):
+        content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST:,} bytes")
+    return content.decode()
 
 
 def no_table(path: Path, why: str) -> ArdorError:

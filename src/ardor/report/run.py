@@ -1,6 +1,5 @@
 """What a run folder holds, read as far as it goes: a run may be unfinished or have been killed."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, TypeVar
 
 from ardor.architecture import Architecture, Probabilities
 from ardor.errors import ArdorError
+from ardor.files import read_json, read_log
 from ardor.report.others import Other, others
 from ardor.report.sure import Strengths
 from ardor.report.words import number
@@ -58,12 +58,7 @@ def read(run: Path) -> Run:
 
 def _load(path: Path) -> Mapping[str, Any]:
     """The object in a JSON file; empty if there is no file."""
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ArdorError(f"'{path}' is not JSON: {error}", "restore or delete the file") from error
+    content = read_json(path, finite=False) if path.exists() else {}
     if not isinstance(content, dict):
         raise ArdorError(f"'{path}' holds no JSON object", "restore or delete the file")
     return content
@@ -72,14 +67,8 @@ def _load(path: Path) -> Mapping[str, Any]:
 def _epochs(path: Path) -> dict[str, list[Epoch]]:
     """The log by stage; of an epoch that was run twice after a resume, the later line."""
     stages: dict[str, dict[int, Epoch]] = {}
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    for line in text.split("\n"):
-        try:
-            entry = json.loads(line)
-            epoch, stage = int(entry["epoch"]), str(entry["stage"])
-        except (ValueError, KeyError, TypeError, OverflowError):
-            continue  # cut off when the run was killed
-        stages.setdefault(stage, {})[epoch] = entry
+    for _, entry in read_log(path):
+        stages.setdefault(entry["stage"], {})[entry["epoch"]] = entry
     return {stage: [lines[e] for e in sorted(lines)] for stage, lines in stages.items()}
 
 

@@ -79,12 +79,15 @@ class Net(nn.Module, ABC):
                 module.rate = rate
 
 
+Side = Annotated[int, Field(ge=1, le=4096)]  # of an image
+
+
 @dataclass(frozen=True, kw_only=True)
 class Space(ABC):
     """A list of choices, and sizes; subclasses are frozen dataclasses of their own sizes."""
 
-    image: tuple[int, int, int] = (3, 32, 32)  # channels, height, width
-    classes: Annotated[int, Field(ge=2)] = 10
+    image: tuple[Side, Side, Side] = (3, 32, 32)  # channels, height, width
+    classes: Annotated[int, Field(ge=2, le=100_000)] = 10
     auxiliary: bool = False  # a second head while the network is trained, where the space has one
 
     @property
@@ -105,6 +108,9 @@ class Space(ABC):
         A network has full BatchNorms (and an auxiliary head, where the space has one), unless it
         is built `as_searched`: then it is exactly what the supernet computes with those gates.
         """
+
+    def check_size(self, architecture: Architecture | None = None) -> None:
+        """An ArdorError where the supernet, or a network, would be too large to be built."""
 
     @abstractmethod
     def strongest(self, scores: Gates) -> Architecture:

@@ -25,20 +25,18 @@ class CellNet(GraphNet):
         super().__init__()
         width = space.stem * space.channels
         self.stem, self.second_stem = stems(space.image[0], width, space.halvings, style)
-        before = last = width
-        channels, halved = space.channels, self.second_stem is not None
+        halved = self.second_stem is not None
         cells: list[Cell] = []
         for index, kind in enumerate(space.cells):
-            channels *= 2 if kind == "R" else 1
-            cells.append(Cell(space, architecture, style, index, (before, last, channels), halved))
-            before, last, halved = last, space.states * channels, kind == "R"
+            cells.append(Cell(space, architecture, style, index, space.widths[index], halved))
+            halved = kind == "R"
         self.cells = nn.ModuleList(cells)
         self.auxiliary: nn.Module | None = None
         self.auxiliary_after = space.cells.rfind("R")
         if space.auxiliary and not style.searching and "R" in space.cells:
             width = space.states * cells[self.auxiliary_after].channels
             self.auxiliary = AuxiliaryHead(width, space.classes, halved=space.halvings > 0)
-        self.classify = linear_for(style.conv)(last, space.classes)
+        self.classify = linear_for(style.conv)(space.states * cells[-1].channels, space.classes)
 
     def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
         before = last = self.stem(images)

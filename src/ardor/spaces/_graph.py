@@ -1,6 +1,7 @@
 """Cells as graphs, and the nets made of them: nodes that add up what their edges bring."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,9 @@ from ardor.errors import ArdorError
 from ardor.ops import OPS, ZERO, Noise, Style
 from ardor.spaces import Net
 from ardor.states import Mixed, Terms, shut, state
+
+MOST_CANDIDATES = 10_000  # in all cells: the largest published supernets have some 5,000
+MOST_WEIGHTS = 2**30  # 4 GB, as much again for gradients, and twice that for Adam
 
 
 class Graph(nn.Module):
@@ -135,6 +139,39 @@ class GraphNet(Net):
 
     def _graphs(self) -> list[Graph]:
         return [cell for cell in self.cells if isinstance(cell, Graph)]
+
+
+def check_candidates(product: str, count: int, hint: str) -> None:
+    """An ArdorError where a supernet would have more candidates than it could learn."""
+    if count > MOST_CANDIDATES:
+        raise ArdorError(
+            f"the space has {product} = {count:,} candidates; must be at most {MOST_CANDIDATES:,}",
+            hint,
+        )
+
+
+def check_weights(cells: Iterable[tuple[int, Iterable[str]]], others: int = 0) -> None:
+    """An ArdorError where cells of so many channels, with these operations, are too large."""
+    widths = [(channels, list(operations)) for channels, operations in cells]
+    count = others + sum(weights_of(op, channels) for channels, ops in widths for op in ops)
+    if count > MOST_WEIGHTS:
+        widest = max(channels for channels, _ in widths)
+        raise ArdorError(
+            f"the space has {count:,} weights, with up to {widest:,} channels; "
+            f"must be at most {MOST_WEIGHTS:,}",
+            "use fewer channels or cells: DARTS searches 16 channels in 8 cells, and trains 36 "
+            "in 20",
+        )
+
+
+@cache
+def weights_of(operation: str, channels: int) -> int:
+    """How many weights an operation has."""
+    if operation == ZERO:
+        return 0
+    with torch.device("meta"):  # where nothing is allocated
+        made = OPS[operation](channels, 1, Style())
+    return sum(weight.numel() for weight in made.parameters())
 
 
 def check_partial(partial: int, channels: int) -> None:

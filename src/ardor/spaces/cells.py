@@ -24,10 +24,10 @@ from ardor.settings import Count
 from ardor.spaces import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
 from ardor.spaces._edges import BY_EDGE, STATES
-from ardor.spaces._graph import check_partial
+from ardor.spaces._graph import check_candidates, check_partial, check_weights
 
 KINDS = {"N": "normal", "R": "reduce"}
-LARGEST = 100  # cells of a layout, and states of a cell: more is a slip of the hand
+LARGEST = 100  # cells of a layout: more is a slip of the hand
 LAYOUT = re.compile(r"(\d*)([NR])")
 
 
@@ -36,12 +36,14 @@ class Cells(Space):
     """Stacked cells of two kinds; cells of a kind share their choices unless `shared` is off."""
 
     layout: str = "NRNR"  # "6N R 6N R 6N" repeats
-    states: Annotated[int, Field(ge=1, le=LARGEST)] = 2
+    states: Annotated[int, Field(ge=1, le=20)] = 2
     channels: Count = 8  # of the first cell; a reduction doubles them
     ops: str = "vinnas"  # a named set, or operations separated by commas
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
-    stem: Count = 3  # the stem's channels, as a multiple of the cells'
+    stem: Annotated[int, Field(ge=1, le=LARGEST)] = (
+        3  # the stem's channels, as a multiple of the cells'
+    )
     halvings: Annotated[int, Field(ge=0, le=10)] = 0  # times the stem halves images; ImageNet 3
     partial: Count = 1  # one in so many channels goes through operations while searching; 1 is all
 
@@ -66,6 +68,11 @@ class Cells(Space):
                 "allow",
                 f"use fewer {'halvings or ' if stem else ''}reduction cells, or larger images",
             )
+        if self.halvings and self.channels == 1 and self.cells[0] == "N":
+            raise ArdorError(
+                f"space.channels = 1 must be at least 2 with space.halvings = {self.halvings}",
+                "what halves an image parts its channels in two: use --set space.channels=2",
+            )
         if len(set(self.operations)) < 2:
             raise ArdorError(
                 f"space.ops '{self.ops}' must be at least two operations",
@@ -77,6 +84,13 @@ class Cells(Space):
                 "which names the candidates of each edge",
                 f"use --set space.states={STATES}, or another set: {', '.join(SETS)}",
             )
+        edges = sum(self.nodes())
+        product = f"{len(self.cells)} cells x {edges:,} edges x {len(self.operations)} operations"
+        check_candidates(
+            product,
+            len(self.cells) * edges * len(self.operations),
+            "use fewer space.states, fewer cells in space.layout, or fewer space.ops",
+        )
 
     @cached_property
     def cells(self) -> str:
@@ -112,6 +126,17 @@ class Cells(Space):
             for index, kind in enumerate(self.cells)
         )
 
+    @cached_property
+    def widths(self) -> tuple[tuple[int, int, int], ...]:
+        """For each cell the channels of its two inputs and of its states."""
+        before = last = self.stem * self.channels
+        channels, found = self.channels, []
+        for kind in self.cells:
+            channels *= 2 if kind == "R" else 1
+            found.append((before, last, channels))
+            before, last = last, self.states * channels
+        return tuple(found)
+
     def nodes(self) -> range:
         """The states, numbered after the two inputs."""
         return range(2, 2 + self.states)
@@ -127,6 +152,17 @@ class Cells(Space):
                 found += [Choice(edge, "op", self.operations_of(edge), copies) for edge in edges]
         return tuple(found)
 
+    def check_size(self, architecture: Architecture | None = None) -> None:
+        cells = []
+        for place, (_, _, channels) in zip(self.places, self.widths, strict=True):
+            edges = [f"{place}/{source}>{node}" for node in self.nodes() for source in range(node)]
+            kept = [
+                self.operations_of(edge) if architecture is None else architecture.options[edge]
+                for edge in edges
+            ]
+            cells.append((channels, [operation for edge in kept for operation in edge]))
+        check_weights(cells, sum((before + last) * width for before, last, width in self.widths))
+
     def build(
         self,
         architecture: Architecture | None = None,
@@ -140,6 +176,7 @@ class Cells(Space):
         if architecture is not None:
             self.check(architecture)
             self._check_inputs(architecture)
+        self.check_size(architecture)
         return CellNet(self, architecture, style)
 
     def strongest(self, scores: Gates) -> Architecture:

@@ -23,7 +23,7 @@ from ardor.errors import ArdorError
 from ardor.ops import ZERO, Style
 from ardor.settings import Count
 from ardor.spaces import Space, foreign, mean_score
-from ardor.spaces._graph import check_partial
+from ardor.spaces._graph import check_partial, check_weights
 from ardor.spaces._nasbench201net import EDGES, NODES, OPERATIONS, STAGES, Nasbench201Net
 
 LARGEST = 100  # cells of a stage: more is a slip of the hand
@@ -54,6 +54,13 @@ class Nasbench201(Space):
     def choices(self) -> tuple[Choice, ...]:
         return tuple(Choice(edge, "op", OPERATIONS, STAGES * self.cells) for edge in EDGES)
 
+    def check_size(self, architecture: Architecture | None = None) -> None:
+        kept = [OPERATIONS] * len(EDGES) if architecture is None else architecture.options.values()
+        on_edges = [operation for edge in kept for operation in edge]
+        stages = [self.channels << stage for stage in range(STAGES)]
+        between = sum(15 * width**2 for width in stages[1:])  # reductions: at most 9 + 4.5 + 0.5
+        check_weights([(w, on_edges) for w in stages for _ in range(self.cells)], between)
+
     def build(
         self,
         architecture: Architecture | None = None,
@@ -64,6 +71,7 @@ class Nasbench201(Space):
         searching = architecture is None or as_searched
         if architecture is not None:
             self.check(architecture)
+        self.check_size(architecture)
         style = Style(conv, searching=searching, bare_pools=True, partial=self.partial)
         return Nasbench201Net(self, architecture, style)
 
