@@ -65,8 +65,8 @@ def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any
         version = read_magic(file)
         read = read_array_header_1_0 if version == (1, 0) else read_array_header_2_0
         shape, _, kind = read(file)
-    # The header is text that numpy parses: deep brackets end in a RecursionError or MemoryError.
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+    # The header is text that numpy parses: deep brackets end in a TokenError or MemoryError.
+    except Exception as error:
         raise ValueError(f"{member} is no array") from error
     return shape, kind
 
