@@ -128,6 +128,8 @@ def read_plain_pickle(path: Path, *names: str) -> dict[str, Any]:
             raise ValueError("it must hold a dictionary")
         keys = {_text(key): key for key in content}
         return {name: _value(content[keys[name]]) for name in names if name in keys}
+    except MemoryError:
+        raise
     # Broken bytes fail in every way: EOFError, KeyError, TypeError, UnicodeDecodeError.
     except Exception as error:
         raise ArdorError(
