@@ -129,6 +129,8 @@ def test_names_of_every_kind_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_a_line_stays_a_line_and_bytes_that_are_no_text_are_told(data: Path) -> None:
     refused("check", "new\nline", error="'new\\nline'")
     refused("search", data, "--run", "x\udcff", *TINY, error="'x\\udcff' must be a name in UTF-8")
+    pictures(Path("odd"), "a", "b\udcff")
+    refused("run", "odd", *TINY, error="class 'b\\udcff' in", hint="rename its folder")
 
 
 def test_what_images_may_take_of_the_memory_can_be_set(data: Path) -> None:

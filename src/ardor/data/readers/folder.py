@@ -35,6 +35,7 @@ def read(path: Path, wanted: Wanted) -> Found:
             f"class '{strange[0]}' has test images in {path}, but none to train on",
             "add training images of that class, or remove its test images",
         )
+    _check_names(path, train)
     headers = _survey(path, [*_files(train), *_files(test)], wanted)
     shape = _shape(headers.values(), wanted)
     wanted.limit.take(path, len(headers) * prod(shape), "take fewer, or make data.size smaller")
@@ -64,6 +65,15 @@ def _layout(path: Path) -> tuple[Classes, Classes, list[str]]:
     test = _classes(folders[held_out]) if held_out else {}
     used = {"train", held_out} if test else {"train"}
     return inner, test, _left_out(folders.keys() - used)
+
+
+def _check_names(path: Path, classes: Iterable[str]) -> None:
+    """Raise where the name of a class could not be written into any file."""
+    for name in classes:
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ArdorError(
+                f"class '{name}' in {path} must have a name in UTF-8", "rename its folder"
+            )
 
 
 def _folders(path: Path) -> dict[str, Path]:
