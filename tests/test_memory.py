@@ -119,6 +119,14 @@ MEMINFO = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable:  1000 kB\n"}
             },
             3000,
         ),
+        (
+            {
+                **MEMINFO,
+                "proc/self/limits": "Max address space         500000      unlimited     bytes\n",
+                "proc/self/statm": "100 20 3 4 0 5 0\n",
+            },
+            500000 - 100 * 4096,
+        ),
     ],
 )
 def test_what_is_free_is_the_least_of_all_limits(

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import resource
 import signal
 import sys
 from types import FrameType
@@ -15,6 +16,8 @@ from ardor.errors import ArdorError, Interrupted, printable, reason
 
 LONGEST = 1000  # characters of a message that can be read
 
+LEAST = 2**30  # bytes of address space: torch alone maps 700 MB
+
 
 def main() -> NoReturn:
     """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
@@ -23,6 +26,7 @@ def main() -> NoReturn:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
     _prepare_streams()
+    _check_addresses()
     try:
         cli.main(prog_name="ardor", standalone_mode=False)
         sys.stdout.flush()
@@ -43,8 +47,31 @@ def main() -> NoReturn:
         # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        _fail("not enough memory", "compute a batch in parts: --set search.accumulate=4", 1)
+        _fail("not enough memory", _way_out(sys.argv[1:2]), 1)
     sys.exit(0)
+
+
+def _way_out(command: list[str]) -> str:
+    """What needs less memory, by what was asked for."""
+    parts = {
+        "run": "--set search.accumulate=4 --set train.accumulate=4",
+        "search": "--set search.accumulate=4",
+        "train": "--set train.accumulate=4",
+    }
+    if command and command[0] in parts:
+        return f"compute a batch in parts: {parts[command[0]]}"
+    return "close other programs, or use a machine with more memory"
+
+
+def _check_addresses() -> None:
+    """Ends where the libraries cannot even be loaded: with less they crash, or wait for ever."""
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < LEAST:
+        _fail(
+            f"an address space of {allowed / 2**20:.0f} MB is too small; must be at least 1 GB",
+            "raise it: ulimit -v unlimited",
+            1,
+        )
 
 
 def _prepare_streams() -> None:

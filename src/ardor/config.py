@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from ardor.discover import check_name
 from ardor.errors import ArdorError, reason, unknown
 from ardor.files import DEEPEST, plain, read_bytes, too_deep
-from ardor.settings import Amount, Count, Rate, Settings, Share, Time, checked
+from ardor.settings import Amount, Count, Rate, Settings, Share, Size, Time, checked
 
 # In percent, or a share where it is at most 1, as which it is kept.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
@@ -30,6 +30,7 @@ class DataConfig(Settings):
     channels: Literal[0, 1, 3] = 0  # 0 takes it from the images
     test: Share = 0.2  # of each class, where the source has no test images of its own
     skip_broken: bool = False
+    memory: Size = 0  # for images, e.g. "2GB"; 0: half of what is free, 100 times what a file takes
 
 
 class Fitting(Settings):

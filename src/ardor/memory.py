@@ -1,8 +1,8 @@
-"""What a step will need of the machine's memory, and what there is, before the first step."""
+"""What a step will need of the machine's memory, before the first step."""
 
 import ctypes
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ardor.errors import ArdorError
+from ardor.room import left, size
 from ardor.runtime import random_states, restore_random_states
 
 TRIED = (2, 8)  # images of the two passes that are measured
@@ -99,52 +100,13 @@ def free(device: torch.device, root: Path = Path("/")) -> float:
     """Bytes that may still be taken; infinite where that is not known."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
-    if device.type != "cpu":
-        return float("inf")
-    lines = _read(root / "proc/meminfo").splitlines()
-    known = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return float(min([*known, *_rooms(root)], default=float("inf")))
-
-
-def _rooms(root: Path) -> Iterator[int]:
-    """What the control groups above this process leave it, of both versions."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        first = root / "sys/fs/cgroup"
-        limit, used = "memory.max", "memory.current"
-        if "memory" in controllers.split(","):
-            first, limit, used = first / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-        elif controllers:
-            continue
-        own = first / path.strip("/")
-        for folder in (own, *own.parents)[: len(own.parts) - len(first.parts) + 1]:
-            numbers = [_read(folder / name).strip() for name in (limit, used)]
-            if all(number.isdigit() for number in numbers):
-                yield max(0, int(numbers[0]) - int(numbers[1]) + _cached(folder))
-
-
-def _cached(folder: Path) -> int:
-    """Bytes of files in a group's memory, which give way."""
-    stat = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
-    return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+    return left(root) if device.type == "cpu" else float("inf")
 
 
 def said(needed: float, there: float) -> str:
     """The estimate in words."""
     free = f", {size(there)} are free" if there < float("inf") else ""
     return f"a step needs about {size(needed)} of memory{free}"
-
-
-def size(count: float) -> str:
-    """Bytes as a person says them."""
-    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
 
 
 def parts_that_fit(needed: Need, there: float, *, images: int, parts: int) -> int:

@@ -64,7 +64,9 @@ def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | Non
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
-    passed = {"prune.threshold"} if made.prune.picking else set()  # follows from what it picked
+    passed = {"data.memory"}  # changes no result
+    if made.prune.picking:
+        passed.add("prune.threshold")  # follows from what it picked
     if os.path.realpath(made.data.source) == os.path.realpath(now.data.source):
         passed.add("data.source")  # one place, in other words
     for name in sorted((old.keys() | new.keys()) - passed):

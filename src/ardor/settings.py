@@ -28,6 +28,7 @@ Rate = Annotated[float, Field(gt=0, le=1e30)]
 
 NUMBER = r"(\d+(?:\.\d+)?)"
 TIME = re.compile(rf"(?:{NUMBER}h)?\s*(?:{NUMBER}m(?:in)?)?\s*(?:{NUMBER}s)?")
+SIZE = re.compile(rf"{NUMBER}\s*([kMGT])i?B", re.IGNORECASE)
 
 
 def seconds(value: Any) -> Any:
@@ -40,7 +41,18 @@ def seconds(value: Any) -> Any:
     return sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True))
 
 
+def byte_count(value: Any) -> Any:
+    """Bytes of "500MB" or "2GB"; what is no text stays as it is."""
+    if not isinstance(value, str) or re.fullmatch(NUMBER, value.strip()):
+        return value
+    found = SIZE.fullmatch(value.strip())
+    if not found:
+        raise PydanticCustomError("size", "a size such as 500MB or 2GB; a number is bytes")
+    return int(min(float(found[1]) * 1024 ** ("kmgt".index(found[2].lower()) + 1), 2.0**60))
+
+
 Time = Annotated[float, Field(ge=0, le=1e9), BeforeValidator(seconds)]
+Size = Annotated[int, Field(ge=0, lt=2**60), BeforeValidator(byte_count)]
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -1,6 +1,7 @@
 """Images: those that cannot be learned from are refused, all others read."""
 
 import json
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -128,3 +129,30 @@ def test_names_of_every_kind_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_a_line_stays_a_line_and_bytes_that_are_no_text_are_told(data: Path) -> None:
     refused("check", "new\nline", error="'new\\nline'")
     refused("search", data, "--run", "x\udcff", *TINY, error="'x\\udcff' must be a name in UTF-8")
+    pictures(Path("odd"), "a", "b\udcff")
+    refused("run", "odd", *TINY, error="class 'b\\udcff' in", hint="rename its folder")
+
+
+def test_what_images_may_take_of_the_memory_can_be_set(data: Path) -> None:
+    limit = ("--set", "data.size=1024", "--set", "data.memory=0.5MB")
+    error, hint = "needs 72 MB of memory; 0 MB are allowed", "--set data.memory=1GB"
+    refused("check", data, *limit, error=error, hint=hint)
+    refused("search", data, "--run", "new", *TINY, *limit, error=error, hint=hint)
+    assert not Path("new").exists()
+    done("check", data, *limit[:2], "--set", "data.memory=1GB")
+    for value in ("lots", "2XB", "-1", "true", "9" * 400 + "GB"):
+        refused("check", data, "--set", f"data.memory={value}", error="data.memory = ")
+
+
+def test_things_that_never_end_are_no_images(data: Path, tmp_path: Path) -> None:
+    photos = Path(shutil.copytree(data, tmp_path / "photos"))
+    for name in ("pipe.png", "train", "data_batch_1", "train-images-idx3-ubyte"):
+        os.mkfifo(photos / name)
+    os.mkfifo(photos / "a" / "pipe.png")
+    assert json.loads(done("check", "photos", "--json").out)["classes"] == {
+        "a": [5, 1],
+        "b": [5, 1],
+    }
+    os.mkfifo("pipe.npz")
+    refused("check", "pipe.npz", error="cannot tell what")
+    refused("check", "/dev/zero", error="cannot tell what")

@@ -59,6 +59,24 @@ def test_short_memory_is_told(
     refused("search", data, *TINY, error="not enough memory", hint="search.accumulate")
 
 
+def test_short_memory_where_there_are_no_batches_has_another_way_out(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("ardor.data.check.check", check)
+    said = refused("check", data, error="not enough memory", hint="more memory")
+    assert "accumulate" not in said.err
+
+
+def test_an_address_space_too_small_to_begin_with_is_told(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (600 * 2**20, -1))
+    refused("check", data, error="an address space of 600 MB is too small", hint="ulimit -v")
+
+
 def test_a_search_that_diverges_is_told(data: Path) -> None:
     settings = (*TINY, "--set", "search.rate=1e30", "--set", "search.epochs=2")
     refused("search", data, "--run", "new", *settings, error="diverged", hint="search.rate")

@@ -211,3 +211,48 @@ def test_a_pickle_cannot_change_how_the_next_one_is_read(tmp_path: Path) -> None
     (tmp_path / "data_batch_2").write_bytes(spoil)
     refused(tmp_path, "refused to read the pickle .*must hold a dictionary")
     assert not hasattr(ADMITTED["_codecs", "encode"], "spoilt")
+
+
+DOUBLING = b")" + b"2\x86" * 100  # pairs of pairs: a hundred deep, and 2 ** 100 of them
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x02}" + DOUBLING + b"K\x01s.",
+        b"\x80\x02(" + DOUBLING + b"K\x01d.",
+        b"\x80\x02}(" + DOUBLING + b"K\x01u.",
+        b"\x80\x04(" + DOUBLING + b"\x91.",  # a frozen set of them
+        b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".",  # a byte array, so it says
+        b"\x80\x02c_codecs\nencode\n2X\x03\x00\x00\x00abcX\x06\x00\x00\x00latin1\x86q\x01R0"
+        + b"c_codecs\nencode\nq\x00"
+        + b"h\x00h\x01R" * 90
+        + b".",
+    ],
+)
+def test_a_pickle_cannot_take_for_ever_or_all_memory(tmp_path: Path, content: bytes) -> None:
+    write_cifar(tmp_path, write_pickle, batches=1)
+    (tmp_path / "data_batch_1").write_bytes(content)
+    refused(tmp_path, "refused to read the pickle .*data_batch_1: (the keys|it )")
+
+
+def test_labels_and_class_names_that_are_none_are_told(tmp_path: Path) -> None:
+    write_cifar(tmp_path, write_pickle, batches=1)
+    batch, meta = tmp_path / "data_batch_1", tmp_path / "batches.meta"
+    good = batch.read_bytes()
+    for label, match in [
+        (10**30, "a label in .*data_batch_1 has more than 63 bits"),
+        (10**5000, "a label in .*data_batch_1 has more than 63 bits"),
+        (-1, "label -1 in .*data_batch_1; must be 0..9"),
+    ]:
+        content = {"data": pixels(20, 3072), "labels": [label] * 20}
+        batch.write_bytes(pickle.dumps(content, protocol=2))
+        refused(tmp_path, match)
+    batch.write_bytes(good)
+    letters = [letter.encode() for letter in "abcdefghi"]
+    meta.write_bytes(pickle.dumps({"label_names": [*letters, b"\xff"]}, protocol=2))
+    assert load(str(tmp_path)).classes[-1] == "\\xff"
+    meta.write_bytes(pickle.dumps({"label_names": [*letters, b"a"]}, protocol=2))
+    refused(tmp_path, "batches.meta calls two classes 'a'")
+    meta.write_bytes(pickle.dumps({"label_names": [*letters, ()]}, protocol=2))
+    refused(tmp_path, "batches.meta has no list 'label_names' of names")

@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +100,28 @@ def test_npz_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with file.open("wb") as handle:
         np.save(handle, pixels(3, 9, 9))
     refused(file, "single array without a name")
+
+
+def header(shape: str, kind: str = "'|u1'", content: bytes = b"") -> bytes:
+    text = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
+
+
+@pytest.mark.parametrize(
+    ("member", "match"),
+    [
+        (b"hello", "x.npy is no array"),
+        (b"", "x.npy is no array"),
+        (header("[" * 5000), "x.npy is no array"),
+        (header("-" * 9000 + "1"), "x.npy is no array"),
+        (header(f"({10**30}, 9, 9)"), "x.npy is not as long as its shape"),
+        (header("(-8, -9, 9)", content=bytes(648)), "x.npy is not as long as its shape"),
+        (header("(8, 9, 9)", content=bytes(649)), "x.npy is not as long as its shape"),
+    ],
+)
+def test_members_that_are_no_arrays_are_told(tmp_path: Path, member: bytes, match: str) -> None:
+    file = tmp_path / "bad.npz"
+    np.savez(file, y=labels(8, 2))
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("x.npy", member)
+    refused(file, f"cannot read .*bad.npz: {match}")

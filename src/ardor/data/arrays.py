@@ -1,33 +1,74 @@
 """Arrays out of .npz files, without ever unpickling an object."""
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from zipfile import ZipFile
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
+from numpy.lib.format import (
+    MAGIC_PREFIX,
+    read_array,
+    read_array_header_1_0,
+    read_array_header_2_0,
+    read_magic,
+)
 from numpy.typing import NDArray
 
+from ardor.data.limit import Limit
 from ardor.errors import ArdorError
 
 
-def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, names: Sequence[str], limit: Limit) -> dict[str, NDArray[Any]]:
     """Those of the named arrays that the file holds."""
     try:
         with path.open("rb") as file:
-            # What is neither, numpy takes for a pickle, and advises to trust it.
-            if not file.peek(6).startswith((b"PK", b"\x93NUMPY")):
-                raise ValueError("it is not an .npz file")
-            content = np.load(file, allow_pickle=False)
-            if not isinstance(content, NpzFile):
+            if file.peek(6).startswith(MAGIC_PREFIX):
                 raise ValueError("it holds a single array without a name")
-            return {name: content[name] for name in names if name in content.files}
+            if not file.peek(2).startswith(b"PK"):
+                raise ValueError("it is not an .npz file")
+            with ZipFile(file) as archive:
+                members = {name: f"{name}.npy" for name in names}
+                held = set(archive.namelist())
+                return {n: _array(archive, m, path, limit) for n, m in members.items() if m in held}
+    except (ArdorError, MemoryError):
+        raise
     # A broken zip fails in every way: BadZipFile, zlib.error, EOFError, ValueError, KeyError.
     except Exception as error:
         raise ArdorError(
             f"cannot read {path}: {' '.join(str(error).split()) or 'it is cut short'}",
             "write it with numpy.savez(path, x=images, y=labels), arrays of uint8 and integers",
         ) from error
+
+
+def _array(archive: ZipFile, member: str, path: Path, limit: Limit) -> NDArray[Any]:
+    """One array, after checking that its header, its length and the memory fit."""
+    entry = archive.getinfo(member)
+    with archive.open(entry) as file:
+        shape, kind = _header(file, member)
+        count = prod(shape) * kind.itemsize
+        if min(shape, default=0) < 0 or (
+            file.tell() + count != entry.file_size and not kind.hasobject
+        ):
+            raise ValueError(f"{member} is not as long as its shape {shape} says")
+    limit.unpack(path, count, entry.compress_size)
+    limit.take(path, count)
+    with archive.open(entry) as file:
+        array: NDArray[Any] = read_array(file, allow_pickle=False)
+    return array
+
+
+def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and kind of the array that a file begins to tell."""
+    try:
+        version = read_magic(file)
+        read = read_array_header_1_0 if version == (1, 0) else read_array_header_2_0
+        shape, _, kind = read(file)
+    # The header is text that numpy parses: deep brackets end in a TokenError or MemoryError.
+    except Exception as error:
+        raise ValueError(f"{member} is no array") from error
+    return shape, kind
 
 
 def need(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[Any]:

@@ -4,10 +4,11 @@ The official CIFAR files are pickles, and a pickle may call any function. This r
 up: the four names that an array needs stand for functions of this file, any other is refused.
 """
 
+import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class Bytes:
     def array(self) -> NDArray[np.uint8]:
         """The uint8 array that was pickled."""
         _, shape, kind, fortran, raw = self.state
-        if not isinstance(kind, Kind) or kind.code not in ("u1", "uint8"):
+        if not isinstance(kind, Kind) or kind.code not in ("u1", b"u1", "uint8", b"uint8"):
             raise ValueError("its array must be of kind uint8")
         flat: NDArray[np.uint8] = np.frombuffer(raw, np.uint8).copy()
         return flat.reshape(tuple(shape), order="F" if fortran else "C")
@@ -37,14 +38,10 @@ class Kind:
     """Stands in for a numpy dtype while it is unpickled."""
 
     def __init__(self, code: str | bytes, *_: object) -> None:
-        self.code = code.decode() if isinstance(code, bytes) else code
+        self.code = code
 
     def __setstate__(self, state: object) -> None:
         """Byte order and alignment say nothing about single bytes."""
-
-
-def _encoded(text: str, _: str) -> bytes:
-    return text.encode("latin1")
 
 
 ADMITTED: Mapping[tuple[str, str], Callable[..., object]] = {
@@ -52,27 +49,87 @@ ADMITTED: Mapping[tuple[str, str], Callable[..., object]] = {
     ("numpy._core.multiarray", "_reconstruct"): lambda *_: Bytes(),
     ("numpy", "ndarray"): lambda *_: None,
     ("numpy", "dtype"): Kind,
-    ("_codecs", "encode"): _encoded,
+    ("_codecs", "encode"): lambda text, _: text.encode("latin1"),
 }
+# What plain data do not need, and a few bytes of which can take any time or memory: sets of nested
+# tuples, buffers of whatever length they say, objects, and names that are known elsewhere.
+REFUSED = (
+    *(pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET, pickle.BYTEARRAY8, pickle.NEXT_BUFFER),
+    *(pickle.READONLY_BUFFER, pickle.OBJ, pickle.INST, pickle.NEWOBJ, pickle.NEWOBJ_EX),
+    *(pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID, pickle.BINPERSID),
+)
 
 
-class _Plain(pickle.Unpickler):
+# The one in Python: that in C cannot be told what it may take for a key.
+class _Plain(pickle._Unpickler):
+    stack: list[Any]
+    pop_mark: Callable[[], list[Any]]
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
+        self.spare = len(content)  # bytes that strings may still come to
+
     def find_class(self, module: str, name: str) -> Callable[..., object]:
         """The stand-in for an admitted name."""
         if (module, name) not in ADMITTED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not plain data")
+
         # A new function each time: a pickle can set attributes on what it is given.
-        return lambda *arguments: ADMITTED[module, name](*arguments)
+        def made(*arguments: Any) -> object:
+            # One string may be encoded again and again, each time into memory of its own.
+            self.spare -= len(arguments[0]) if name == "encode" else 0
+            if self.spare < 0:
+                raise pickle.UnpicklingError("it unpacks to more than it holds")
+            return ADMITTED[module, name](*arguments)
+
+        return made
+
+    def refuse(self) -> None:
+        """Takes the place of an instruction that plain data do not need."""
+        raise pickle.UnpicklingError("it holds more than dictionaries, lists, text and numbers")
+
+    def put(self, target: Any, items: Sequence[Any]) -> None:
+        """Fills a dictionary: by text, for nested tuples as keys take longer than anyone waits."""
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if not isinstance(key, (str, bytes)) or not isinstance(target, dict):
+                raise pickle.UnpicklingError("the keys of a dictionary must be text")
+            target[key] = value
+
+    def load_dict(self) -> None:
+        """Instruction: a dictionary of all since the mark."""
+        items = self.pop_mark()
+        self.stack.append({})
+        self.put(self.stack[-1], items)
+
+    def load_setitem(self) -> None:
+        """Instruction: one more item."""
+        value, key = self.stack.pop(), self.stack.pop()
+        self.put(self.stack[-1], (key, value))
+
+    def load_setitems(self) -> None:
+        """Instruction: all since the mark are items."""
+        items = self.pop_mark()
+        self.put(self.stack[-1], items)
+
+    dispatch: ClassVar[Any] = {
+        **pickle._Unpickler.dispatch,
+        **dict.fromkeys((code[0] for code in REFUSED), refuse),
+        pickle.DICT[0]: load_dict,
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+    }
 
 
-def read_plain_pickle(path: Path) -> dict[str, Any]:
-    """The dictionary in the pickle, its keys as text and its arrays as numpy arrays."""
+def read_plain_pickle(path: Path, *names: str) -> dict[str, Any]:
+    """Those entries of the dictionary in the pickle, its arrays as numpy arrays."""
     try:
-        with path.open("rb") as file:
-            content = _Plain(file, encoding="bytes").load()
+        content = _Plain(path.read_bytes()).load()
         if not isinstance(content, dict):
             raise ValueError("it must hold a dictionary")
-        return {_text(key): _value(value) for key, value in content.items()}
+        keys = {_text(key): key for key in content}
+        return {name: _value(content[keys[name]]) for name in names if name in keys}
+    except MemoryError:
+        raise
     # Broken bytes fail in every way: EOFError, KeyError, TypeError, UnicodeDecodeError.
     except Exception as error:
         raise ArdorError(
@@ -85,5 +142,5 @@ def _value(value: object) -> object:
     return value.array() if isinstance(value, Bytes) else value
 
 
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from ardor.data.limit import Limit
 from ardor.errors import ArdorError
 
 SUFFIXES = frozenset(
@@ -20,6 +21,7 @@ SUFFIXES = frozenset(
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 DEEP = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
 GREY = DEEP | {"1", "L", "LA", "La"}
+SPENT = 16  # bytes a pixel on the way: as decoded, in full colour, on white, and without alpha
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,18 @@ def is_picture(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path, limit: Limit) -> Header:
     """Size and colour of an image file, without decoding it."""
-    with _opened(path) as image:
+    with _opened(path, limit) as image:
         return Header(image.width, image.height, image.mode in GREY)
 
 
 def read_pictures(
-    paths: Sequence[Path], shape: tuple[int, int, int], *, skip_broken: bool = False
+    paths: Sequence[Path],
+    shape: tuple[int, int, int],
+    *,
+    skip_broken: bool = False,
+    limit: Limit | None = None,
 ) -> tuple[Tensor, list[Path]]:
     """The images, uint8 (images, *shape), and the paths they were read from, in order."""
     if shape[0] not in (1, 3):
@@ -51,11 +57,12 @@ def read_pictures(
             f"images cannot be read with {shape[0]} channels; must be 1 or 3",
             "ask for 1 (grey) or 3 (RGB)",
         )
+    limit = limit or Limit()
     pixels = torch.empty((len(paths), *shape), dtype=torch.uint8)
     read: list[Path] = []
     for path in paths:
         try:
-            pixels[len(read)] = _decode(Path(path), shape)
+            pixels[len(read)] = _decode(Path(path), shape, limit)
         except ArdorError:
             if not skip_broken:
                 raise
@@ -64,14 +71,15 @@ def read_pictures(
     return pixels[: len(read)], read
 
 
-def _decode(path: Path, shape: tuple[int, int, int]) -> Tensor:
+def _decode(path: Path, shape: tuple[int, int, int], limit: Limit) -> Tensor:
     """One image, upright, in 8 bits, covering the wanted size and cropped to its centre."""
     channels, height, width = shape
-    with _opened(path) as image:
+    with _opened(path, limit) as image:
         # A large JPEG is decoded at a fraction of its size, never under twice the wanted one.
         image.draft(None, (2 * max(height, width), 2 * max(height, width)))
         image.load()
-        flat = _flat(_upright(image)).convert("L" if channels == 1 else "RGB")
+        flat, mode = _flat(_upright(image)), "L" if channels == 1 else "RGB"
+        flat = flat if flat.mode == mode else flat.convert(mode)
         if flat.size != (width, height):
             flat = ImageOps.fit(flat, (width, height), Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(flat))
@@ -80,10 +88,10 @@ def _decode(path: Path, shape: tuple[int, int, int]) -> Tensor:
 
 def _upright(image: Image.Image) -> Image.Image:
     """The image turned as its EXIF record says; as it is where the record cannot be read."""
-    try:
-        return ImageOps.exif_transpose(image)
-    except Exception:  # broken EXIF records raise of every kind, and the pixels are good
-        return image
+    # Broken EXIF records raise of every kind, and the pixels are good.
+    with suppress(Exception):
+        ImageOps.exif_transpose(image, in_place=True)
+    return image
 
 
 def _flat(image: Image.Image) -> Image.Image:
@@ -91,23 +99,27 @@ def _flat(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise ValueError("it holds floating-point pixels, whose range is unknown")
     if image.mode in DEEP:
-        values = np.asarray(image).clip(0, 65535) / 257
-        return Image.fromarray(np.rint(values).astype(np.uint8))
+        values = np.array(image, np.int32).clip(0, 65535)
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
     if not image.has_transparency_data:
         return image
     white = Image.new("RGBA", image.size, "white")
-    white.alpha_composite(image.convert("RGBA"))
+    white.alpha_composite(image if image.mode == "RGBA" else image.convert("RGBA"))
     return white.convert("RGB")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def _opened(path: Path, limit: Limit) -> Iterator[Image.Image]:
     """The opened image; what goes wrong with it becomes an error that names the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path, formats=FORMATS) as image:
+                spent = SPENT * image.width * image.height
+                limit.unpack(path, spent, path.stat().st_size, "scale it down, or leave it out")
                 yield image
+    except (ArdorError, MemoryError):
+        raise
     # Decoders fail with whatever the broken bytes led them to: OSError, SyntaxError, KeyError.
     except Exception as error:
         raise ArdorError(

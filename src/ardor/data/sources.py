@@ -1,6 +1,8 @@
 """From what a person types, a folder, a file or a known name, to a data set ready to learn from."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -8,7 +10,8 @@ import torch
 
 from ardor.data import readers
 from ardor.data.images import Dataset, Images
-from ardor.data.pixels import recoloured, resized
+from ardor.data.limit import Limit
+from ardor.data.pixels import recoloured, resized, spent
 from ardor.data.readers import Found, Reader, Wanted
 from ardor.data.split import stratified
 from ardor.errors import ArdorError
@@ -35,19 +38,28 @@ def load(
     channels: int = 0,
     test: float = 0.2,
     skip_broken: bool = False,
+    memory: int = 0,
     seed: int = 0,
 ) -> Dataset:
     """The data set at a path or of a known name; 0 leaves size and channels as they are found.
 
     The set's own test images are used where there are some; else the fraction `test` is held out.
+    `memory` are the bytes that reading may take; 0 is half of what is free.
     """
     _check_settings(size, channels, test)
-    reader, path = _resolve(os.fspath(source))
-    found = _read(reader, path, Wanted(size, channels, skip_broken))
+    wanted = Wanted(size, channels, skip_broken, Limit(memory))
+    with _told(source):
+        return _loaded(os.fspath(source), wanted, test, seed)
+
+
+def _loaded(source: str, wanted: Wanted, test: float, seed: int) -> Dataset:
+    """The data set, read, shaped and split."""
+    reader, path = _resolve(source)
+    found = reader.read(path, wanted)
     _check_classes(found, path)
-    train, notes = _shaped(found.train, size, channels)
+    train, notes = _shaped(found.train, wanted, path)
     if found.test is not None:
-        heldout, _ = _shaped(found.test, size, channels)
+        heldout, _ = _shaped(found.test, wanted, path)
     else:
         kept, held = stratified(train.labels, [1 - test, test], seed=seed)
         train, heldout = train[kept], train[held]
@@ -93,25 +105,38 @@ def _missing(source: str) -> ArdorError:
     )
 
 
-def _read(reader: Reader, path: Path, wanted: Wanted) -> Found:
-    """What the reader finds; a file that may not be opened is told by name."""
+@contextmanager
+def _told(source: str) -> Iterator[None]:
+    """Tells a file that may not be opened, or memory that does not suffice, by the name."""
     try:
-        return reader.read(path, wanted)
+        yield
     except OSError as error:
         raise ArdorError(
-            f"cannot read {error.filename or path}: {error.strerror or error}",
+            f"cannot read {error.filename or source}: {error.strerror or error}",
             "check that the file is whole and may be read",
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+            raise
+        raise ArdorError(
+            f"not enough memory to read {source}",
+            "take fewer images, or smaller ones: --set data.size=32",
         ) from error
 
 
-def _shaped(images: Images, size: int, channels: int) -> tuple[Images, list[str]]:
+def _shaped(images: Images, wanted: Wanted, path: Path) -> tuple[Images, list[str]]:
     """The images in the size and colour asked for, and what was done to them."""
     pixels, notes = images.pixels, []
-    if size and tuple(pixels.shape[2:]) != (size, size):
+    size, channels = wanted.size, wanted.channels
+    count, colours, height, width = pixels.shape
+    if size and (height, width) != (size, size):
         notes.append(f"resized to {size}x{size}")
+        needed = spent(height, width, size) * colours + count * colours * size**2
+        wanted.limit.take(path, needed, "make data.size smaller")
         pixels = resized(pixels, size)
-    if channels and channels != pixels.shape[1]:
+    if channels and channels != colours:
         notes.append("turned grey" if channels == 1 else "grey images repeated in RGB")
+        wanted.limit.take(path, pixels.numel() / colours * channels, "make data.size smaller")
         pixels = recoloured(pixels, channels)
     return Images(pixels, images.labels), notes
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ardor.data.images import Images
+from ardor.data.limit import Limit
 from ardor.errors import ArdorError
 
 Labelled = tuple[NDArray[Any], NDArray[Any]]  # uint8 (n, channels, height, width); labels (n,)
@@ -24,6 +25,7 @@ class Wanted:
     size: int
     channels: int
     skip_broken: bool
+    limit: Limit
 
 
 @dataclass(frozen=True, eq=False)

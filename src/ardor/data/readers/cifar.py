@@ -1,6 +1,7 @@
 """CIFAR-10 or CIFAR-100: a folder of the official .bin or Python files; CIFAR-10 also as .npz."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ardor.data.arrays import check_labels, need, read_arrays
+from ardor.data.limit import Limit
 from ardor.data.pickles import read_plain_pickle
 from ardor.data.readers import Found, Labelled, Wanted, found_in
 from ardor.errors import ArdorError
@@ -88,7 +90,7 @@ def read(path: Path, wanted: Wanted) -> Found:
     _check_complete(files, path, variant, suffix)
     classes = _class_names(path, variant)
     # Not in threads: numpy parses headers with `ast`, which Python 3.11 cannot do in two at once.
-    *train, test = (_batch(file, suffix, variant, classes) for file in files)
+    *train, test = (_batch(file, suffix, variant, classes, wanted.limit) for file in files)
     pixels, labels = (np.concatenate(arrays) for arrays in zip(*train, strict=True))
     whole = len(variant.train)
     notes = [f"only {len(train)} of {whole} training batches found"] if len(train) < whole else []
@@ -127,18 +129,30 @@ def _class_names(folder: Path, variant: Variant) -> tuple[str, ...]:
     """Names of the classes from the set's own file, or those that everyone knows."""
     text, pickled = folder / variant.text, folder / variant.meta
     if text.is_file():
-        return tuple(text.read_text(errors="replace").split())
+        return _distinct(text, text.read_bytes().split())
     if pickled.is_file():
-        names = read_plain_pickle(pickled).get(variant.label_names)
-        if not isinstance(names, list):
-            raise ArdorError(f"{pickled} has no list '{variant.label_names}'", AGAIN)
-        return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+        names = read_plain_pickle(pickled, variant.label_names).get(variant.label_names)
+        if not isinstance(names, list) or not all(isinstance(n, (str, bytes)) for n in names):
+            raise ArdorError(f"{pickled} has no list '{variant.label_names}' of names", AGAIN)
+        return _distinct(pickled, names)
     return variant.classes
 
 
-def _batch(path: Path, suffix: str, variant: Variant, classes: tuple[str, ...]) -> Labelled:
+def _distinct(path: Path, names: Sequence[str | bytes]) -> tuple[str, ...]:
+    """The names as text, or an error where two classes have one name."""
+    # Bytes that are no UTF-8 are told as they are: two names never become one.
+    texts = [n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names]
+    repeated = next((name for name, count in Counter(texts).items() if count > 1), None)
+    if repeated is not None:
+        raise ArdorError(f"{path} calls two classes '{repeated}'; must be distinct", AGAIN)
+    return tuple(texts)
+
+
+def _batch(
+    path: Path, suffix: str, variant: Variant, classes: tuple[str, ...], limit: Limit
+) -> Labelled:
     """The images and labels of one file, or an error where they are not those of CIFAR."""
-    pixels, labels = LAYOUTS[suffix](path, variant)
+    pixels, labels = LAYOUTS[suffix](path, variant, limit)
     if pixels.dtype != np.uint8 or pixels.shape[1:] != SHAPE:
         raise ArdorError(
             f"images in {path} are {pixels.dtype} {pixels.shape}; must be uint8 (n, 3, 32, 32)",
@@ -152,13 +166,14 @@ def _batch(path: Path, suffix: str, variant: Variant, classes: tuple[str, ...]) 
     return pixels, labels
 
 
-def _from_npz(path: Path, variant: Variant) -> Labelled:
-    arrays = read_arrays(path, ("x", "y"))
+def _from_npz(path: Path, variant: Variant, limit: Limit) -> Labelled:
+    arrays = read_arrays(path, ("x", "y"), limit)
     return need(arrays, "x", path), need(arrays, "y", path)
 
 
-def _from_binary(path: Path, variant: Variant) -> Labelled:
+def _from_binary(path: Path, variant: Variant, limit: Limit) -> Labelled:
     """Records of label bytes and pixels; there is no header."""
+    limit.take(path, path.stat().st_size)
     record = variant.label_bytes + PIXELS
     raw = np.fromfile(path, np.uint8)
     if len(raw) % record or not len(raw):
@@ -171,9 +186,10 @@ def _from_binary(path: Path, variant: Variant) -> Labelled:
     ]
 
 
-def _from_pickle(path: Path, variant: Variant) -> Labelled:
+def _from_pickle(path: Path, variant: Variant, limit: Limit) -> Labelled:
     """The official Python layout: rows of 3072 bytes under `data`, a list of labels."""
-    content = read_plain_pickle(path)
+    limit.take(path, path.stat().st_size)
+    content = read_plain_pickle(path, "data", variant.labels)
     pixels, labels = content.get("data"), content.get(variant.labels)
     if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != PIXELS:
         raise ArdorError(f"{path} has no array 'data' of uint8 (n, {PIXELS})", AGAIN)
@@ -184,10 +200,12 @@ def _integers(labels: object, path: Path) -> NDArray[Any]:
     """A list of labels as an array."""
     if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
         raise ArdorError(f"{path} has no list of integers as its labels", AGAIN)
+    if any(abs(label) >= 2**63 for label in labels):
+        raise ArdorError(f"a label in {path} has more than 63 bits; must be a class", AGAIN)
     return np.array(labels, np.int64)
 
 
-LAYOUTS: Mapping[str, Callable[[Path, Variant], Labelled]] = {
+LAYOUTS: Mapping[str, Callable[[Path, Variant, Limit], Labelled]] = {
     ".npz": _from_npz,
     ".bin": _from_binary,
     "": _from_pickle,

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
+from math import prod
 from pathlib import Path
 from statistics import median
 
@@ -34,8 +35,10 @@ def read(path: Path, wanted: Wanted) -> Found:
             f"class '{strange[0]}' has test images in {path}, but none to train on",
             "add training images of that class, or remove its test images",
         )
-    headers = _survey(path, [*_files(train), *_files(test)], skip_broken=wanted.skip_broken)
+    _check_names(path, train)
+    headers = _survey(path, [*_files(train), *_files(test)], wanted)
     shape = _shape(headers.values(), wanted)
+    wanted.limit.take(path, len(headers) * prod(shape), "take fewer, or make data.size smaller")
     broken: list[Path] = []
     images = _images(train, tuple(train), shape, wanted, broken)
     held_out = _images(test, tuple(train), shape, wanted, broken) if test else None
@@ -64,6 +67,15 @@ def _layout(path: Path) -> tuple[Classes, Classes, list[str]]:
     return inner, test, _left_out(folders.keys() - used)
 
 
+def _check_names(path: Path, classes: Iterable[str]) -> None:
+    """Raise where the name of a class could not be written into any file."""
+    for name in classes:
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ArdorError(
+                f"class '{name}' in {path} must have a name in UTF-8", "rename its folder"
+            )
+
+
 def _folders(path: Path) -> dict[str, Path]:
     """The folders in the folder by name, without hidden ones."""
     inside = sorted(path.iterdir())
@@ -80,14 +92,14 @@ def _files(classes: Classes) -> list[Path]:
     return [file for files in classes.values() for file in files]
 
 
-def _survey(path: Path, files: Iterable[Path], *, skip_broken: bool) -> dict[Path, Header]:
+def _survey(path: Path, files: Iterable[Path], wanted: Wanted) -> dict[Path, Header]:
     """The headers of all image files, or of those that can be read."""
     headers: dict[Path, Header] = {}
     for file in files:
         try:
-            headers[file] = read_header(file)
+            headers[file] = read_header(file, wanted.limit)
         except ArdorError:
-            if not skip_broken:
+            if not wanted.skip_broken:
                 raise
     if not headers:
         raise ArdorError(f"no image in {path} can be read", "check how the files were copied")
@@ -112,7 +124,7 @@ def _images(
 ) -> Images:
     """The images of one part; files that cannot be read are added to `broken`."""
     files = _files(part)
-    pixels, read = read_pictures(files, shape, skip_broken=wanted.skip_broken)
+    pixels, read = read_pictures(files, shape, skip_broken=wanted.skip_broken, limit=wanted.limit)
     broken += sorted(set(files) - set(read))
     numbers = {name: number for number, name in enumerate(classes)}
     labels = [numbers[file.parent.name] for file in read]

@@ -2,30 +2,35 @@
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ardor.data.limit import Limit
 from ardor.data.readers import Found, Labelled, Wanted, found_in
 from ardor.errors import ArdorError
 
+PARTS = ("train", "t10k")
 AXES = {"images": 3, "labels": 1}
 UBYTE = 0x0800  # the magic number is this plus the number of axes
 AGAIN = "download the file again"
+PIECE = 2**20  # bytes unpacked at a time
 
 
 def recognises(path: Path) -> bool:
     """Whether the folder holds any of the four files."""
-    parts = ("train", "t10k")
-    return any(_spellings(path, part, what) for part in parts for what in AXES)
+    return any(_spellings(path, part, what) for part in PARTS for what in AXES)
 
 
 def read(path: Path, wanted: Wanted) -> Found:
     """The training images and the set's own test images."""
-    return found_in(path, _part(path, "train"), _part(path, "t10k"))
+    train, test = (_part(path, part, wanted.limit) for part in PARTS)
+    return found_in(path, train, test)
 
 
 def _spellings(folder: Path, part: str, what: str) -> list[Path]:
@@ -35,9 +40,9 @@ def _spellings(folder: Path, part: str, what: str) -> list[Path]:
     return [file for file in candidates if file.is_file()]
 
 
-def _part(folder: Path, part: str) -> Labelled:
+def _part(folder: Path, part: str, limit: Limit) -> Labelled:
     """Images and labels of one part, equal in number."""
-    images, labels = (_array(_file(folder, part, what), AXES[what]) for what in AXES)
+    images, labels = (_array(_file(folder, part, what), AXES[what], limit) for what in AXES)
     if len(images) != len(labels):
         raise ArdorError(
             f"{folder}: {part} has {len(images)} images, but {len(labels)} labels; must be equal",
@@ -58,30 +63,54 @@ def _file(folder: Path, part: str, what: str) -> Path:
     return files[0]
 
 
-def _array(path: Path, axes: int) -> NDArray[Any]:
+def _array(path: Path, axes: int, limit: Limit) -> NDArray[Any]:
     """The array in an idx file, after checking its header and its length."""
-    raw = _bytes(path)
-    header = 4 + 4 * axes
-    numbers = np.frombuffer(raw[:header], ">u4", count=min(len(raw), header) // 4).tolist()
+    held = path.stat().st_size
+    with _opened(path) as file:
+        shape = _shape(path, file.read(4 + 4 * axes), axes)
+        count, header = prod(shape), 4 + 4 * axes
+        if path.suffix != ".gz":
+            _check_length(path, header + count, held)
+        limit.unpack(path, count, held)
+        limit.take(path, count)
+        raw = _content(file, count + 1)
+    _check_length(path, header + count, header + len(raw))
+    return np.frombuffer(raw, np.uint8).reshape(shape)
+
+
+def _shape(path: Path, head: bytes, axes: int) -> list[int]:
+    """The lengths of the axes, from the first bytes of the file."""
+    numbers: list[int] = np.frombuffer(head, ">u4", count=len(head) // 4).tolist()
     if numbers and numbers[0] != UBYTE + axes:
         raise ArdorError(
             f"{path} starts with the number {numbers[0]}; must be {UBYTE + axes}, "
             f"the mark of an idx file with {axes} axes",
             AGAIN,
         )
-    expected = header + prod(numbers[1:]) if len(raw) >= header else header
-    if len(raw) != expected:
-        fault = "cut short" if len(raw) < expected else "too long"
-        raise ArdorError(f"{path} is {fault}: expected {expected} bytes, found {len(raw)}", AGAIN)
-    return np.frombuffer(raw, np.uint8, offset=header).reshape(numbers[1:]).copy()
+    _check_length(path, max(len(head), 4 + 4 * axes), len(head))
+    return numbers[1:]
 
 
-def _bytes(path: Path) -> bytes:
-    """The content of the file, unpacked if it is a .gz."""
-    if path.suffix != ".gz":
-        return path.read_bytes()
+def _check_length(path: Path, expected: int, found: int) -> None:
+    if found != expected:
+        fault = "cut short" if found < expected else "too long"
+        raise ArdorError(f"{path} is {fault}: expected {expected} bytes, found {found}", AGAIN)
+
+
+def _content(file: BinaryIO, most: int) -> bytearray:
+    """What is left of the file, and no more than so many bytes of it."""
+    content = bytearray()
+    while piece := file.read(min(PIECE, most - len(content))):
+        content += piece
+    return content
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The file, unpacked as it is read if it is a .gz."""
     try:
-        return gzip.decompress(path.read_bytes())
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield cast(BinaryIO, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         fault = "cut short" if isinstance(error, EOFError) else "damaged"
         raise ArdorError(f"{path} is {fault}: {error}", AGAIN) from error

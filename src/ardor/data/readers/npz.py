@@ -18,7 +18,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> Found:
     """The images of x or x_train, and those of x_test where there are some."""
     names = ("x", "y", "x_train", "y_train", "x_test", "y_test")
-    arrays = read_arrays(path, names)
+    arrays = read_arrays(path, names, wanted.limit)
     mark = "_train" if "x" not in arrays and "x_train" in arrays else ""
     train = _part(arrays, mark, path)
     test = _part(arrays, "_test", path) if {"x_test", "y_test"} & arrays.keys() else None

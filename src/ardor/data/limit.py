@@ -1,0 +1,37 @@
+"""How much memory images may take, asked before any of it is taken."""
+
+from math import ceil
+from pathlib import Path
+
+from ardor.errors import ArdorError
+from ardor.room import left, size
+
+COPIES = 2  # of images: as they are read, and once more where they are joined, turned or split
+# What a file may unpack to: photographs come to fifty times their size, bombs to a thousand.
+ALWAYS, TIMES = 2**29, 100
+
+
+class Limit:
+    """Counts what images take of the memory, and refuses what is more than they may."""
+
+    def __init__(self, given: int = 0) -> None:
+        self.given = given
+        self.most = given or left() / 2
+        self.taken = 0.0
+
+    def take(self, path: Path, count: float, way_out: str = "take fewer images") -> None:
+        """Counts bytes that images are going to take; an ArdorError where they are too many."""
+        self.taken += COPIES * count
+        self._check(f"{path} needs", self.taken, self.most, way_out)
+
+    def unpack(self, path: Path, count: float, packed: int, way_out: str = "leave it out") -> None:
+        """An ArdorError where a file comes to more than it may, next to its own size."""
+        allowed = min(self.most, self.given or ALWAYS + TIMES * packed)
+        self._check(f"{path}, a file of {size(packed)}, needs", count, allowed, way_out)
+
+    def _check(self, what: str, needed: float, allowed: float, way_out: str) -> None:
+        if needed > allowed:
+            raise ArdorError(
+                f"{what} {size(needed)} of memory; {size(allowed)} are allowed",
+                f"{way_out}; a run may take more with --set data.memory={ceil(needed / 2**30)}GB",
+            )
