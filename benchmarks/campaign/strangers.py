@@ -238,8 +238,8 @@ def cards() -> Iterator[tuple[str, Case]]:
 
 
 def carded(name: str, meant: str, ardor: Ardor) -> str | None:
-    put(prepared(ardor) / MODEL, "classes", [name, "b"])
-    answer = command(ardor, "evaluate run")
+    put(prepared(ardor) / TRAINED, "classes", [name, "b"])
+    answer = command(ardor, "prune run --threshold 1")
     card = (ardor.folder / "run/model/README.md").read_text()
     return answer.done() or (f"the card has {meant!r}" if meant in card else None)
 
