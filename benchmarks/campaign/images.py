@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forged import (
+from bad_images import (
     RNG,
     Make,
     arrays,
@@ -42,7 +42,7 @@ from forged import (
     tag,
     with_picture,
 )
-from forged.pickles import METAS, PICKLES
+from bad_images.pickles import METAS, PICKLES
 from PIL import Image
 from trial import Answer, Ardor, Case
 

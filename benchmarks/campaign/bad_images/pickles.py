@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from forged import batch, names, pixels
+from bad_images import batch, names, pixels
 
 LETTERS = [letter.encode() for letter in "abcdefghij"]
 DOUBLING = b"\x80\x02)" + b"2\x86" * 100  # an empty tuple, and a hundred pairs of what was before
