@@ -1,6 +1,6 @@
 """The model card: what a network is, where it came from and how well it does."""
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from ardor.measure import multiply_adds, nonzero_parameters, parameters
@@ -36,11 +36,9 @@ MEASURES = {
 }
 
 
-def card(run: Path, model: Model, measured: str = "test") -> str:
-    """The README.md of a model, with what metrics.json knows by now under `measured`."""
-    path = run / "metrics.json"
-    metrics = json.loads(path.read_text()) if path.exists() else {}
-    found = {words: metrics.get(f"{measured}_{name}") for name, words in MEASURES.items()}
+def card(run: Path, model: Model, scores: Mapping[str, float] | None = None) -> str:
+    """The README.md of a model, with its scores on the test images once they are known."""
+    found = {words: (scores or {}).get(name) for name, words in MEASURES.items()}
     rows = [f"| {words} | {value:.4f} |" for words, value in found.items() if value is not None]
     channels, height, width = model.shape
     return TEMPLATE.format(

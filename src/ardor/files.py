@@ -3,19 +3,24 @@
 import errno
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ardor.errors import ArdorError, reason
+from ardor.lock import STAMP, check_held, ended, stamp
+
+UNFINISHED = re.compile(STAMP.pattern + r"\.\w+\.part")  # what a file or folder is called till then
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turns what a disk can refuse into an error that says so."""
+    check_held(path)
     try:
         yield
     except OSError as error:
@@ -30,7 +35,7 @@ def write(path: Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     with writing(path):
         _make_parent(path)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(".part", f".{stamp()}.", path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -91,6 +96,7 @@ def read_object(path: Path, form: int) -> dict[str, Any]:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill that appears as `path` when all is written; never over one with files."""
     with _beside(path) as filling:
+        clean(path.parent, lambda left: ended(left.name))
         yield filling
         with writing(path):
             filling.rename(path)
@@ -117,9 +123,19 @@ def _beside(path: Path) -> Iterator[Path]:
     """An empty hidden folder next to `path`; what is left of it goes at the end."""
     with writing(path):
         _make_parent(path)
-        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        folder = Path(tempfile.mkdtemp(".part", f".{stamp()}.", path.parent))
         folder.chmod(0o755)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def clean(folder: Path, dead: Callable[[Path], bool] = lambda left: True) -> None:
+    """Removes what processes that were killed have left unfinished in a folder."""
+    for left in folder.glob(".*.part"):
+        if UNFINISHED.fullmatch(left.name) and dead(left):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)

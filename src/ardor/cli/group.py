@@ -60,3 +60,9 @@ changing = click.option(
     help="Any setting, e.g. --set search.batch=32; see 'ardor list settings'.",
 )
 existing = click.argument("folder", type=FOLDER, metavar="RUN")
+moved = click.option(
+    "--data",
+    "place",
+    type=FOLDER,
+    help="Where the images are now, if they are no longer where they were.",
+)
