@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,8 @@ def read_object(path: Path, form: int) -> dict[str, Any]:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill that appears as `path` when all is written; never over one with files."""
     with _beside(path) as filling:
-        clean(path.parent, lambda left: ended(left.name))
+        # Others may be making theirs just now.
+        _remove(left for left in path.parent.glob(".*.part") if ended(left.name))
         yield filling
         with writing(path):
             filling.rename(path)
@@ -131,11 +132,18 @@ def _beside(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def clean(folder: Path, dead: Callable[[Path], bool] = lambda left: True) -> None:
-    """Removes what processes that were killed have left unfinished in a folder."""
-    for left in folder.glob(".*.part"):
-        if UNFINISHED.fullmatch(left.name) and dead(left):
-            if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
+def clean(folder: Path) -> None:
+    """Removes what killed processes have left unfinished in a folder that nobody else uses."""
+    for place in (folder, *folder.iterdir()):
+        if place.is_dir() and not place.is_symlink():
+            _remove(place.glob(".*.part"))
+
+
+def _remove(unfinished: Iterable[Path]) -> None:
+    for left in unfinished:
+        if not UNFINISHED.fullmatch(left.name):
+            continue  # someone else's
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)

@@ -98,8 +98,7 @@ class Run:
                 f"stages in '{path}' hold {strange[0]!r}; must be of {', '.join(STAGES)}",
                 "put back what Ardor wrote there",
             )
-        settings = {key: value for key, value in content.items() if key not in ABOUT}
-        config = resolve(settings)
+        config = resolve({key: value for key, value in content.items() if key not in ABOUT})
         # An older file has none; and it is that of other images where a hand has changed them.
         places = content.get("place")
         place = places.get(config.data.source) if isinstance(places, dict) else None
@@ -109,9 +108,7 @@ class Run:
     def held(self) -> Iterator[None]:
         """Has the run to oneself; what a killed process has left unfinished in it goes."""
         with hold(self.folder):
-            for place in (self.folder, *self.folder.iterdir()):
-                if place.is_dir() and not place.is_symlink():
-                    clean(place)
+            clean(self.folder)
             yield
 
     def moved(self, place: Path | None) -> "Run":
@@ -300,9 +297,8 @@ class Run:
         """Adds to metrics.json; the stages that are named are finished by that."""
         content = merge(self.metrics, found)
         left = {k: v for k, v in content.pop("unfinished", {}).items() if k not in finished}
-        write_json(
-            self.folder / "metrics.json", {**content, **({"unfinished": left} if left else {})}
-        )
+        more = {"unfinished": left} if left else {}
+        write_json(self.folder / "metrics.json", {**content, **more})
 
 
 class Taken(ArdorError):
