@@ -75,7 +75,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(
     Path(living).mkdir()
     (run / f".{stamp()}.file1234.part").touch()
     (run / ".mine.part").touch()
-    done("report", run)
+    done("resume", run)  # though nothing is left to be done
     done("search", data, "--run", "new", *TINY)
     left = sorted(path.name for path in (*Path().glob(".*"), *run.glob(".*")))
     assert left == sorted([living, ".mine.part"])
@@ -86,11 +86,11 @@ def test_a_run_in_use_is_left_to_who_has_it(run: Path, data: Path) -> None:
     owner = run / f".lock-{stamp()}-{0}"
     owner.write_text('{"host": "there", "process": 7, "since": "noon"}')
     before = files(run)
-    for command in ("prune", "export", "evaluate", "report"):
+    for command in ("resume", "prune", "export", "evaluate", "report"):
         refused(command, run, error="in use by process 7 on 'there', since noon", hint="delete")
     refused("prune", run, "--threshold", "1", error="in use by process 7")
     refused("prune", run, "--curve", error="in use by process 7")
-    for command in ("show", "compare", "resume"):  # nothing is left to be done
+    for command in ("show", "compare"):
         done(command, run)
     assert files(run) == before
 

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,8 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     screen = screen_of(as_json, quiet)
     run.watch = screen.progress
     screen.say(f"run folder: {run.folder}")
-    asked = run.stages if stages is None else stages
-    left = [] if stages is None and not run.stages_left() else asked
-    with continued_by(typed("resume", run.folder)), run.held() if left else nullcontext():
-        for stage in left:
+    with continued_by(typed("resume", run.folder)), run.held():
+        for stage in run.stages if stages is None else stages:
             if stages is None and run.done(stage):
                 continue
             if stage == run.stages[0]:
