@@ -67,6 +67,13 @@ def bits(run: Path) -> dict[str, bytes]:
     return {name: (run / name).read_bytes() for name in COMPARED}
 
 
+def figures(run: Path) -> dict[str, object]:
+    """All that was measured, but for times and memory."""
+    content = json.loads((run / "metrics.json").read_text())
+    stages = sorted(content.pop("stages"))
+    return {"stages": stages, **{k: v for k, v in content.items() if "latency" not in k}}
+
+
 def kill_after(process: subprocess.Popen[bytes], run: Path, epochs: int, seconds: float) -> None:
     """Kills the process so many seconds after so many epochs were logged."""
     log = run / "log.jsonl"
@@ -93,6 +100,8 @@ def test_killed_at_random_moments_it_ends_the_same(images: Path, tmp_path: Path)
         kill_after(begin(images, broken), broken, epochs, chance.uniform(0.0, 0.15))
     finish(begin(images, broken))
     assert bits(broken) == bits(whole)
+    assert figures(broken) == figures(whole)
+    assert not list(broken.rglob(".*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

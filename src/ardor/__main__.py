@@ -1,54 +1,114 @@
 """The program `ardor`: runs a command, and turns what goes wrong into one line and a hint."""
 
-import io
-import logging
 import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import click
-
-from ardor.cli import cli
-from ardor.errors import ArdorError, Interrupted, printable, reason
-
+INTERRUPTED = 130
+AGAIN = "nothing is lost: give the command again"
 LONGEST = 1000  # characters of a message that can be read
-
 LEAST = 2**30  # bytes of address space: torch alone maps 700 MB
+
+
+class Signals:
+    """SIGINT and SIGTERM: the first asks the command to end, any other ends it at once."""
+
+    asked = False
+    at_once = True  # also where nobody is there to be asked: before the command, and after it
+
+    def heed(self) -> None:
+        """From now on no signal ends the program but with its own exit code, and quietly."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.end)
+        sys.unraisablehook = self.swallowed
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        """Called between any two steps of the program."""
+        first, self.asked = not self.asked, True
+        if not self.at_once:
+            self.at_once = True
+            raise KeyboardInterrupt
+        with suppress(OSError):
+            if first:
+                os.write(2, f"error: interrupted\nhint: {AGAIN}\n".encode())
+            if os.isatty(2):
+                os.write(2, b"\x1b[?25h")  # a progress bar hides the cursor
+        os._exit(INTERRUPTED)
+
+    def swallowed(self, error: Any) -> None:
+        """What was raised where Python cannot pass it on, as when it frees memory."""
+        if error.exc_type is KeyboardInterrupt:
+            os._exit(INTERRUPTED)
+        sys.__unraisablehook__(error)
+
+    def ignore(self) -> None:
+        """The command is over: nothing can change how it ended."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def main() -> NoReturn:
     """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
+    signals = Signals()
+    signals.heed()
     # Threads that wait for each other sleep: spinning, they would take the time of whatever else
     # runs, and on a busy machine that of one another. On an idle one it makes no difference.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    signal.signal(signal.SIGTERM, _terminate)
-    _prepare_streams()
-    _check_addresses()
     try:
+        signals.at_once = False
+        code = _run()
+        signals.at_once = True
+        code = INTERRUPTED if signals.asked else code
+    except BaseException:
+        if not signals.asked:
+            raise
+        signals.at_once = True
+        code = _interrupted()
+    signals.ignore()
+    sys.exit(code)
+
+
+def _run() -> int:
+    """The exit code of the command, which has been told what went wrong."""
+    # Only here: a signal may come while they are loaded.
+    import click
+
+    from ardor.cli import cli
+    from ardor.errors import ArdorError, Interrupted, reason
+
+    _prepare_streams()
+    try:
+        _check_addresses()
         cli.main(prog_name="ardor", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         path = context.command_path if context else "ardor"
-        _fail(" ".join(error.format_message().split()), f"see '{path} --help'", error.exit_code)
+        words = " ".join(error.format_message().split())
+        return _told(words, f"see '{path} --help'", error.exit_code)
     except ArdorError as error:
-        _fail(str(error), error.hint, error.code)
+        return _told(str(error), error.hint, error.code)
     except Interrupted as error:
-        _fail(str(error), error.hint, 130)
+        return _told(str(error), error.hint, INTERRUPTED)
     except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted", Interrupted("").hint, 130)
+        return _interrupted()
     except OSError as error:
         what = f"use '{error.filename}'" if error.filename else "go on"
-        _fail(f"cannot {what}: {reason(error)}", "free some space, or use another place", 1)
+        return _told(f"cannot {what}: {reason(error)}", "free some space, or use another place", 1)
     except (MemoryError, RuntimeError) as error:
         # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        _fail("not enough memory", _way_out(sys.argv[1:2]), 1)
-    sys.exit(0)
+        return _told("not enough memory", _way_out(sys.argv[1:2]), 1)
+    return 0
+
+
+def _interrupted() -> int:
+    return _told("interrupted", AGAIN, INTERRUPTED)
 
 
 def _way_out(command: list[str]) -> str:
@@ -65,43 +125,48 @@ def _way_out(command: list[str]) -> str:
 
 def _check_addresses() -> None:
     """Ends where the libraries cannot even be loaded: with less they crash, or wait for ever."""
+    from ardor.errors import ArdorError
+
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if allowed != resource.RLIM_INFINITY and allowed < LEAST:
-        _fail(
+        raise ArdorError(
             f"an address space of {allowed / 2**20:.0f} MB is too small; must be at least 1 GB",
             "raise it: ulimit -v unlimited",
-            1,
         )
 
 
 def _prepare_streams() -> None:
     """Warnings go to stderr in a line each; no name is one that a terminal cannot show."""
+    import io
+    import logging
+
+    from ardor.errors import printable
+
+    class Line(logging.Formatter):
+        """A warning in one line, whatever it names."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record))
+
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler()
-    handler.setFormatter(_Line("warning: %(message)s"))
+    handler.setFormatter(Line("warning: %(message)s"))
     logging.getLogger("ardor").handlers = [handler]
 
 
-class _Line(logging.Formatter):
-    """A warning in one line, whatever it names."""
+def _told(message: str, hint: str, code: int) -> int:
+    """Says one line each, whatever a folder is called and however long a value is; the code."""
+    from ardor.errors import printable
 
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
-
-
-def _fail(message: str, hint: str, code: int) -> NoReturn:
-    """Ends with one line each, whatever a folder is called, and however long a value is."""
     for word, text in (("error", message), ("hint", hint)):
         if len(text) > LONGEST:
             text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
-        click.echo(f"{word}: {printable(text)}", err=True)
-    sys.exit(code)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+        with suppress(OSError, AttributeError):  # stderr may be closed, or not there at all
+            sys.stderr.write(f"{word}: {printable(text)}\n")
+            sys.stderr.flush()
+    return code
 
 
 if __name__ == "__main__":

@@ -146,14 +146,17 @@ class Bench:
 
     def cell(self, row: str, seed: int) -> Cell:
         """The run of a row and a seed, finished."""
+        if seen := self.seen(row, seed):
+            return seen
         run = self.opened(row, seed) or self.created(row, seed)
         run.watch = self.watch
-        if row in self.grid.searched_by and not run.done("search"):
-            share_search(Run.open(self.place(self.grid.searched_by[row], seed)), run)
-            self.do(run, ["search"])
-        if same := self.same(row, seed, run):
-            return same
-        self.do(run, run.stages_left())
+        with run.held():
+            if row in self.grid.searched_by and not run.done("search"):
+                share_search(Run.open(self.place(self.grid.searched_by[row], seed)), run)
+                self.do(run, ["search"])
+            if same := self.same(row, seed, run):
+                return same
+            self.do(run, run.stages)
         return Cell(row, seed, run)
 
     def seen(self, row: str, seed: int) -> Cell | None:
@@ -175,8 +178,9 @@ class Bench:
 
     def do(self, run: Run, stages: Sequence[str]) -> None:
         for stage in stages:
-            self.say(f"{run.folder}: {stage} ...")
-            do(run, stage)
+            if not run.done(stage):
+                self.say(f"{run.folder}: {stage} ...")
+                do(run, stage)
 
     def place(self, row: str, seed: int) -> Path:
         """The folder of a run."""

@@ -4,10 +4,10 @@ import html
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from ardor.errors import printable
-from ardor.files import read_json
 from ardor.measure import multiply_adds, nonzero_parameters, parameters
 from ardor.model import Model
 
@@ -43,11 +43,9 @@ MEASURES = {
 MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
 
 
-def card(run: Path, model: Model, measured: str = "test") -> str:
-    """The README.md of a model, with what metrics.json knows by now under `measured`."""
-    path = run / "metrics.json"
-    metrics = read_json(path) if path.exists() else {}
-    found = {words: metrics.get(f"{measured}_{name}") for name, words in MEASURES.items()}
+def card(run: Path, model: Model, scores: Mapping[str, float] | None = None) -> str:
+    """The README.md of a model, with its scores on the test images once they are known."""
+    found = {words: (scores or {}).get(name) for name, words in MEASURES.items()}
     rows = [f"| {words} | {value:.4f} |" for words, value in found.items() if value is not None]
     channels, height, width = model.shape
     return TEMPLATE.format(

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ardor.errors import ArdorError, reason
+from ardor.lock import STAMP, check_held, ended, stamp
+
+UNFINISHED = re.compile(STAMP.pattern + r"\.\w+\.part")  # what a file or folder is called till then
 
 LARGEST = 64 * 2**20  # bytes of a JSON file, which need some twenty times as many in memory
 DEEPEST = 20  # lists or objects in one another
@@ -21,6 +25,7 @@ DEEPEST = 20  # lists or objects in one another
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turns what a disk can refuse into an error that says so."""
+    check_held(path)
     try:
         yield
     except OSError as error:
@@ -35,7 +40,7 @@ def write(path: Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     with writing(path):
         _make_parent(path)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(".part", f".{stamp()}.", path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -181,6 +186,8 @@ def read_object(path: Path, form: int) -> dict[str, Any]:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill that appears as `path` when all is written; never over one with files."""
     with _beside(path) as filling:
+        # Others may be making theirs just now.
+        _remove(left for left in path.parent.glob(".*.part") if ended(left.name))
         yield filling
         with writing(path):
             filling.rename(path)
@@ -207,7 +214,7 @@ def _beside(path: Path) -> Iterator[Path]:
     """An empty hidden folder next to `path`; what is left of it goes at the end."""
     with writing(path):
         _make_parent(path)
-        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        folder = Path(tempfile.mkdtemp(".part", f".{stamp()}.", path.parent))
         folder.chmod(0o755)
     try:
         yield folder
@@ -225,3 +232,20 @@ def check_links(folder: Path) -> None:
                     f"'{path}' is a link that leads out of '{folder}', and is not followed",
                     "put what it leads to in its place, or delete it",
                 )
+
+
+def clean(folder: Path) -> None:
+    """Removes what killed processes have left unfinished in a folder that nobody else uses."""
+    for place in (folder, *folder.iterdir()):
+        if place.is_dir() and not place.is_symlink():
+            _remove(place.glob(".*.part"))
+
+
+def _remove(unfinished: Iterable[Path]) -> None:
+    for left in unfinished:
+        if not UNFINISHED.fullmatch(left.name):
+            continue  # someone else's
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)

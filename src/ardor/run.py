@@ -1,10 +1,12 @@
 """A run folder: its settings, what was found and measured, and which stages are done."""
 
 import functools
+import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +16,8 @@ from ardor import data, discover, spaces
 from ardor.architecture import Architecture
 from ardor.config import Config, merge, resolve
 from ardor.errors import ArdorError
-from ardor.files import check_links, new_folder, read_json, read_object, write_json
+from ardor.files import check_links, clean, new_folder, read_json, read_object, write_json
+from ardor.lock import hold
 from ardor.model import Model
 from ardor.plan import final_space, resolved, sizes, unnamed
 from ardor.prune import prune
@@ -22,7 +25,7 @@ from ardor.runtime import Progress, Runtime, find_device, unwatched
 
 FORMAT = 1
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
-# Stage -> the file whose presence says that it is done; evaluate adds to metrics.json.
+# Stage -> the file that it ends with; evaluate adds to metrics.json.
 WRITTEN = {
     "search": "architecture.json",
     "train": "trained/model.safetensors",
@@ -33,7 +36,7 @@ WRITTEN = {
 # Stage -> what may still change when it begins: the search has been made with the rest.
 CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
 # Entries of config.json that are no settings.
-ABOUT = frozenset({"format", "command", "commit", "versions", "machine", "stages"})
+ABOUT = frozenset({"format", "command", "commit", "versions", "machine", "stages", "place"})
 NO_COST = {"seconds": 0.0, "core_seconds": 0.0, "peak_memory_mb": 0.0}
 LATER = {"core_seconds"}  # costs that older runs do not have
 
@@ -45,6 +48,7 @@ class Run:
     folder: Path
     config: Config
     stages: tuple[str, ...]
+    place: str = ""  # where the images are, whatever folder a command is given in
     watch: Callable[[Progress], None] = unwatched
 
     @classmethod
@@ -66,14 +70,18 @@ class Run:
         folder = Path(folder)
         check_free(folder)
         config, images = resolved(layers)
-        run = cls(folder, config, stages)
+        run = cls(folder, config, stages, data.place_of(config.data.source))
         run.dataset = images
         own = run.space().adopted(given) if given else None
-        with new_folder(folder) as filling:
-            if own:
-                write_json(filling / "architecture.json", own.to_json())
-            content = {**about(command), "stages": stages, **run.config.model_dump()}
-            write_json(filling / "config.json", content)
+        try:
+            with new_folder(folder) as filling:
+                if own:
+                    write_json(filling / "architecture.json", own.to_json())
+                content = {**about(command), "stages": stages, **run._settings()}
+                write_json(filling / "config.json", content)
+        except ArdorError:
+            check_free(folder)  # someone else may have made it meanwhile
+            raise
         return run
 
     @classmethod
@@ -97,8 +105,29 @@ class Run:
                 f"stages in '{path}' hold {held}; must be of {', '.join(STAGES)}",
                 "put back what Ardor wrote there",
             )
-        settings = {key: value for key, value in content.items() if key not in ABOUT}
-        return cls(folder, resolve(settings), tuple(stages))
+        config = resolve({key: value for key, value in content.items() if key not in ABOUT})
+        # An older file has none; and it is that of other images where a hand has changed them.
+        places = content.get("place")
+        place = places.get(config.data.source) if isinstance(places, dict) else None
+        return cls(folder, config, tuple(stages), place if isinstance(place, str) else "")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Has the run to oneself; what a killed process has left unfinished in it goes."""
+        with hold(self.folder):
+            clean(self.folder)
+            yield
+
+    def moved(self, place: Path | None) -> "Run":
+        """This run with its images in another place, if they are such as it was made for."""
+        if place is not None:
+            if not place.exists():
+                raise data.Missing(f"no such file or folder: '{place}'", "name where they are now")
+            with self.held():
+                self.place = os.path.abspath(place)
+                _ = self.dataset
+                self._write_config()
+        return self
 
     def changed(self, stage: str, *layers: Mapping[str, Any]) -> "Run":
         """This run ready to do `stage` with other settings; what was trained is never lost."""
@@ -123,8 +152,12 @@ class Run:
         self._write_config()
 
     def _write_config(self) -> None:
-        content = {**read_json(self.folder / "config.json"), **self.config.model_dump()}
+        content = {**read_json(self.folder / "config.json"), **self._settings()}
         write_json(self.folder / "config.json", content)
+
+    def _settings(self) -> dict[str, Any]:
+        """What config.json has of this run; the place of the images beside what was typed."""
+        return {"place": {self.config.data.source: self.place}, **self.config.model_dump()}
 
     def check_changeable(self, stage: str, layers: tuple[Mapping[str, Any], ...]) -> None:
         """An ArdorError where a change comes too late for what was already done."""
@@ -149,7 +182,9 @@ class Run:
             self.trained()
 
     def done(self, stage: str) -> bool:
-        """Whether a stage has written what it writes."""
+        """Whether a stage has written what it writes, and all that it measured is kept."""
+        if stage in self.metrics.get("unfinished", {}):
+            return False
         if stage == "evaluate":
             return "test_accuracy" in self.metrics
         if stage == "prune" and self.checkpoints("tune"):
@@ -177,7 +212,7 @@ class Run:
     @functools.cached_property
     def dataset(self) -> data.Dataset:
         """The images, which must still be such as the run was made for."""
-        found = data.load(seed=self.config.seed, **self.config.data.model_dump())
+        found = self._images()
         expected = {name: getattr(self.space(), name) for name in sizes(found)}
         for name, value in sizes(found).items():
             if value != expected[name]:
@@ -187,6 +222,21 @@ class Run:
                     "put the images back as they were, or begin a new run with them",
                 )
         return found
+
+    def _images(self) -> data.Dataset:
+        """The images where they were; or where what was typed leads, should all have moved."""
+        settings = self.config.data.model_dump()
+        before = self.place or settings["source"]
+        if os.path.exists(before):
+            settings["source"] = before
+        try:
+            return data.load(seed=self.config.seed, **settings)
+        except data.Missing as error:
+            raise ArdorError(
+                f"{error}; the images of '{self.folder}' were in '{before}'",
+                f"say where they are now: {self.typed('resume')} --data PLACE, "
+                "or any other command that needs them",
+            ) from error
 
     def runtime(self) -> Runtime:
         """The machine, seeded afresh: a stage does not depend on what ran before it."""
@@ -243,13 +293,14 @@ class Run:
         if not path.exists():
             return {"format": FORMAT, "stages": {}}
         content = read_object(path, FORMAT)
-        stages = content.get("stages")
+        stages, unfinished = content.get("stages"), content.get("unfinished", {})
         costs = list(stages.values()) if isinstance(stages, dict) else [stages]
-        whole = all(
+        whole = isinstance(unfinished, dict) and all_numbers(unfinished)
+        whole = whole and all(
             isinstance(cost, dict) and cost.keys() >= NO_COST.keys() - LATER and all_numbers(cost)
             for cost in costs
         )
-        rest = {name: value for name, value in content.items() if name != "stages"}
+        rest = {k: value for k, value in content.items() if k not in ("stages", "unfinished")}
         if not whole or not all_numbers(rest):
             raise ArdorError(
                 f"'{path}' must hold numbers, as Ardor wrote them",
@@ -257,9 +308,16 @@ class Run:
             )
         return content
 
-    def add_metrics(self, **found: Any) -> None:
-        """Adds to metrics.json."""
-        write_json(self.folder / "metrics.json", merge(self.metrics, found))
+    def add_metrics(self, *finished: str, **found: Any) -> None:
+        """Adds to metrics.json; the stages that are named are finished by that."""
+        content = merge(self.metrics, found)
+        left = {k: v for k, v in content.pop("unfinished", {}).items() if k not in finished}
+        more = {"unfinished": left} if left else {}
+        write_json(self.folder / "metrics.json", {**content, **more})
+
+
+class Taken(ArdorError):
+    """There is something where a new run was to be."""
 
 
 def check_free(folder: Path) -> None:
@@ -267,7 +325,7 @@ def check_free(folder: Path) -> None:
     if folder.exists():
         resumable = (folder / "config.json").exists()
         more = f", or continue it: {typed('resume', folder)}" if resumable else ""
-        raise ArdorError(
+        raise Taken(
             f"'{folder}' exists already, and is left as it is",
             f"choose another folder with --run{more}",
         )

@@ -104,13 +104,20 @@ class Runtime:
             yield
             return
 
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self.stopping:
-                raise KeyboardInterrupt
-            self.stopping = True
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        def ask(number: int, frame: FrameType | None) -> None:
+            if not self.stopping:
+                self.stopping = True
+            elif callable(handler := before[number]):
+                handler(number, frame)
+            else:
+                raise KeyboardInterrupt
+
         try:
+            for number in before:
+                signal.signal(number, ask)
             yield
         finally:
             for number, handler in before.items():

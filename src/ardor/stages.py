@@ -1,7 +1,7 @@
 """The stages of a run: each reads what the one before wrote, from where it was left."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ardor import methods
 from ardor.card import card
@@ -21,6 +21,7 @@ from ardor.runtime import measured
 from ardor.search import search as search_space
 from ardor.train import train as train_network
 
+Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Metrics of an earlier pruning and of what came after it, by how they begin.
 DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
@@ -28,13 +29,15 @@ DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
 
 def finish(run: Run) -> None:
     """Does every stage that was asked for and is not done."""
-    for stage in run.stages_left():
-        do(run, stage)
+    with run.held():
+        for stage in run.stages:
+            if not run.done(stage):  # asked anew each time: one done anew undoes those after it
+                do(run, stage)
 
 
 def do(run: Run, stage: str) -> None:
-    """One stage, from where it was left; its time and memory go into metrics.json."""
-    steps: dict[str, Callable[[Run], None]] = {
+    """One stage, from where it was left; done when its figures and its cost are kept at the end."""
+    steps: dict[str, Callable[[Run], Figures]] = {
         "search": search,
         "train": train,
         "prune": prune,
@@ -42,11 +45,17 @@ def do(run: Run, stage: str) -> None:
         "evaluate": evaluate,
         "report": report,
     }
-    with costed(run, stage):
-        steps[stage](run)
+    with run.held():
+        with unfinished(run, stage), costed(run, stage) as cost:
+            found = steps[stage](run)
+        if stage == "prune":
+            forget_after(run, stage)
+        run.add_metrics(stage, **found, stages={stage: cost})
+        if stage == "prune":
+            run.drop_checkpoints("tune")
 
 
-def search(run: Run) -> None:
+def search(run: Run) -> Figures:
     """Finds the architecture."""
     runtime = run.runtime()
     run.config = completed(run.config)  # config.json may be edited, and a search is long
@@ -57,10 +66,10 @@ def search(run: Run) -> None:
     )
     write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
     write_json(run.folder / "architecture.json", found.to_json())
-    run.add_metrics(taken_out=sum(map(len, found.gone.values())), **found.watched)
+    return {"taken_out": sum(map(len, found.gone.values())), **found.watched}
 
 
-def train(run: Run) -> None:
+def train(run: Run) -> Figures:
     """Trains the network from scratch."""
     runtime = run.runtime()
     model = train_network(
@@ -72,43 +81,41 @@ def train(run: Run) -> None:
         runtime=runtime,
     )
     model.cpu().save(run.folder / "trained", card=card(run.folder, model))
+    return {}
 
 
-def prune(run: Run) -> None:
+def prune(run: Run) -> Figures:
     """Zeroes the weights that are only noise, takes out what does nothing, fine-tunes the rest."""
     small, facts = smaller(run)
     small.save(run.folder / "model", card=card(run.folder, small))
-    forget_after(run, "prune")
-    run.add_metrics(**facts)
-    run.drop_checkpoints("tune")
+    return facts
 
 
-def export(run: Run) -> None:
+def export(run: Run) -> Figures:
     """Writes the ONNX file, checks it on training images, and times it."""
     model, path = run.plain(), run.folder / "export" / "model.onnx"
-    difference = export_onnx(model, path, run.dataset.train.pixels[:CHECKED_IMAGES])
-    files = {"": path.read_bytes()}
+    files = {"": b""}
     if run.done("prune"):
         files["trained_"] = to_onnx(pruned(run.trained(), float("inf")))
+    difference = export_onnx(model, path, run.dataset.train.pixels[:CHECKED_IMAGES])
+    files[""] = path.read_bytes()
     times = latencies(list(files.values()), model.shape)
-    run.add_metrics(
-        onnx_max_difference=difference,
+    return {
+        "onnx_max_difference": difference,
         **{f"{which}onnx_bytes": len(content) for which, content in files.items()},
         **{f"{which}latency_ms": ms for which, ms in zip(files, times, strict=True)},
-    )
+    }
 
 
-def evaluate(run: Run) -> None:
+def evaluate(run: Run) -> Figures:
     """The last measurement: the first time that test images are looked at."""
     results = {"test": tested(run, run.plain())}
     if run.done("prune"):
         results["trained_test"] = tested(run, pruned(run.trained(), float("inf")))
-    flat = {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
-    run.add_metrics(**flat)
-    before = "trained_test" if "trained_test" in results else "test"
+        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results["test"]))
+    before = results.get("trained_test", results["test"])
     write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before))
-    if run.done("prune"):
-        write(run.folder / "model" / "README.md", card(run.folder, run.model()))
+    return {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
 
 
 def tested(run: Run, model: Model) -> dict[str, float]:
@@ -127,9 +134,10 @@ def tested(run: Run, model: Model) -> dict[str, float]:
     return scores(logits, images.labels)
 
 
-def report(run: Run) -> None:
+def report(run: Run) -> Figures:
     """One HTML page of the run."""
     write(run.folder / "report.html", report_page(run.folder))
+    return {}
 
 
 def forget_after(run: Run, stage: str) -> None:
@@ -142,21 +150,40 @@ def forget_after(run: Run, stage: str) -> None:
 
 
 @contextmanager
-def costed(run: Run, stage: str) -> Iterator[None]:
-    """Adds a stage's time and peak memory to what it took before it was interrupted."""
+def unfinished(run: Run, stage: str) -> Iterator[None]:
+    """Has metrics.json say that a stage is under way; where it is refused, all stays as it was.
+
+    What a stage is known by it writes last: refused, it has not, and what was there is still true.
+    """
+    path = run.folder / "metrics.json"
+    before = path.read_bytes() if path.exists() else b""
+    run.add_metrics(unfinished={stage: 1})
+    try:
+        yield
+    except ArdorError:
+        if not before:
+            path.unlink(missing_ok=True)
+        with suppress(ArdorError):  # on a full disk it stays unfinished, and is done again
+            if before:
+                write(path, before)
+        raise
+
+
+@contextmanager
+def costed(run: Run, stage: str) -> Iterator[dict[str, float]]:
+    """A stage's time and peak memory, with what it took before it was interrupted."""
     before = run.metrics["stages"].get(stage, NO_COST)
+    total: dict[str, float] = {}
     stopped: Interrupted | None = None
     with measured() as cost:
         try:
-            yield
+            yield total
         except Interrupted as error:
             stopped = error
-    total = {
-        "seconds": round(before["seconds"] + cost.seconds, 3),
-        "peak_memory_mb": max(before["peak_memory_mb"], cost.peak_memory_mb),
-    }
+    total["seconds"] = round(before["seconds"] + cost.seconds, 3)
+    total["peak_memory_mb"] = max(before["peak_memory_mb"], cost.peak_memory_mb)
     if "core_seconds" in before:  # an older run has not counted what it took at first
         total["core_seconds"] = round(before["core_seconds"] + cost.core_seconds, 3)
-    run.add_metrics(stages={stage: total})
     if stopped:
+        run.add_metrics(stages={stage: total})
         raise stopped

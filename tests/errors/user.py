@@ -45,7 +45,8 @@ class Said:
 def ardor(*arguments: object) -> Said:
     """The command in this process, as the shell would see it."""
     out, err = io.StringIO(), io.StringIO()
-    argv, on_term = sys.argv, signal.getsignal(signal.SIGTERM)
+    argv, hook = sys.argv, sys.unraisablehook
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     sys.argv = ["ardor", *map(str, arguments)]
     try:
         with (
@@ -57,8 +58,9 @@ def ardor(*arguments: object) -> Said:
         ):
             main()
     finally:
-        sys.argv = argv
-        signal.signal(signal.SIGTERM, on_term)
+        sys.argv, sys.unraisablehook = argv, hook
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     return Said(int(end.value.code or 0), out.getvalue(), err.getvalue())
 
 

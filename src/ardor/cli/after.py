@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ardor.cli.group import FOLDER, answering, changing, cli, existing
+from ardor.cli.group import FOLDER, answering, changing, cli, existing, moved
 from ardor.cli.working import screen_of, work
 
 if TYPE_CHECKING:
@@ -15,18 +15,26 @@ if TYPE_CHECKING:
 @cli.command()
 @existing
 @click.option("--epochs", type=int, help="Passes over the training images.")
+@moved
 @changing
 @answering
 def train(
-    folder: Path, epochs: int | None, changes: tuple[str, ...], as_json: bool, quiet: bool
+    folder: Path,
+    epochs: int | None,
+    place: Path | None,
+    changes: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Train the architecture that RUN's search found, from scratch."""
     from ardor.config import assignment
     from ardor.run import Run
 
     layers = [{"train": {"epochs": epochs}}] if epochs is not None else []
-    run = Run.open(folder).changed("train", *layers, *map(assignment, changes))
-    work(run, as_json, quiet, ("train",))
+    run = Run.open(folder).moved(place)
+    with run.held():
+        changed = run.changed("train", *layers, *map(assignment, changes))
+        work(changed, as_json, quiet, ("train",))
 
 
 @cli.command()
@@ -43,10 +51,17 @@ def train(
 )
 @click.option("--fine-tune", type=int, metavar="EPOCHS", help="Train what is left. [0]")
 @click.option("--curve", is_flag=True, help="Show accuracy against parameters; change nothing.")
+@moved
 @changing
 @answering
 def prune(
-    folder: Path, curve: bool, changes: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
+    folder: Path,
+    curve: bool,
+    place: Path | None,
+    changes: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     """Zero the weights of the trained network that are only noise, and take out what does nothing.
 
@@ -57,10 +72,12 @@ def prune(
     from ardor.run import Run
 
     layers = [*_pruning(options), *map(assignment, changes)]
-    if curve and not layers:
-        _show_curve(Run.open(folder), as_json, quiet)
-    else:
-        work(Run.open(folder).changed("prune", *layers), as_json, quiet, ("prune",))
+    run = Run.open(folder).moved(place)
+    with run.held():
+        if curve and not layers:
+            _show_curve(run, as_json, quiet)
+        else:
+            work(run.changed("prune", *layers), as_json, quiet, ("prune",))
 
 
 def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -93,11 +110,12 @@ def _stage_command(stage: str, words: str) -> None:
 
     @cli.command(stage, help=words)
     @existing
+    @moved
     @answering
-    def command(folder: Path, as_json: bool, quiet: bool) -> None:
+    def command(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
         from ardor.run import Run
 
-        work(Run.open(folder), as_json, quiet, (stage,))
+        work(Run.open(folder).moved(place), as_json, quiet, (stage,))
 
 
 _stage_command("export", "Write the network as ONNX, and check that it computes the same.")

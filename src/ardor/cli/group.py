@@ -68,6 +68,12 @@ trusting = click.option(
     callback=lambda context, option, modules: discover.trust(modules),
     help="Import this module of yours, e.g. lab.mine, if a run or file names it. [none]",
 )
+moved = click.option(
+    "--data",
+    "place",
+    type=FOLDER,
+    help="Where the images are now, if they are no longer where they were.",
+)
 
 
 def existing(command: Command) -> Command:

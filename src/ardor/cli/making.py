@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor import discover
-from ardor.cli.group import FOLDER, Command, answering, changing, cli, existing, trusting
+from ardor.cli.group import FOLDER, Command, answering, changing, cli, existing, moved, trusting
 from ardor.cli.working import architecture_of, command, screen_of, work
 
 if TYPE_CHECKING:
     from ardor.architecture import Architecture
     from ardor.config import Config
+    from ardor.run import Run
     from ardor.terminal import Screen
 
 
@@ -91,17 +92,34 @@ def search(as_json: bool, quiet: bool, **options: Any) -> None:
 def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """A new run as the options say; or, asked for a dry run, how long it would take."""
     from ardor.config import resolve
-    from ardor.run import Run
 
     given = {name: value for name, value in options.items() if value is not None}
     found = _architecture(given["architecture"]) if "architecture" in given else None
     layers = (*_where_found(found), *_layers(given))
-    folder = given.get("folder") or _free_folder(resolve(*layers))
     if given["dry_run"]:
+        folder = given.get("folder") or _free_folder(resolve(*layers))
         _estimate(folder, layers, stages, screen_of(as_json, quiet), found)
     else:
-        made = Run.create(folder, *layers, command=command(), stages=stages, given=found)
-        work(made, as_json, quiet)
+        work(_created(given.get("folder"), layers, stages, found), as_json, quiet)
+
+
+def _created(
+    folder: Path | None,
+    layers: tuple[dict[str, Any], ...],
+    stages: tuple[str, ...],
+    given: "Architecture | None",
+) -> "Run":
+    """A new run in the folder that was named, or in the first that is free."""
+    from ardor.config import resolve
+    from ardor.run import Run, Taken
+
+    while True:
+        place = folder or _free_folder(resolve(*layers))
+        try:
+            return Run.create(place, *layers, command=command(), stages=stages, given=given)
+        except Taken:
+            if folder:
+                raise  # otherwise someone else was quicker, and the next one is free
 
 
 def _architecture(path: Path) -> "Architecture":
@@ -186,9 +204,10 @@ def _free_folder(config: "Config") -> Path:
 
 @cli.command()
 @existing
+@moved
 @answering
-def resume(folder: Path, as_json: bool, quiet: bool) -> None:
+def resume(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
     """Continue a run that was stopped, from its newest checkpoint."""
     from ardor.run import Run
 
-    work(Run.open(folder), as_json, quiet)
+    work(Run.open(folder).moved(place), as_json, quiet)

@@ -27,8 +27,10 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     screen = screen_of(as_json, quiet)
     run.watch = screen.progress
     screen.say(f"run folder: {run.folder}")
-    with continued_by(run.typed("resume")):
-        for stage in run.stages_left() if stages is None else stages:
+    with continued_by(run.typed("resume")), run.held():
+        for stage in run.stages if stages is None else stages:
+            if stages is None and run.done(stage):
+                continue
             if stage == run.stages[0]:
                 for note in run.dataset.notes:
                     screen.say(f"images: {note}")

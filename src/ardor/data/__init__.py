@@ -4,17 +4,19 @@ from ardor.data.augment import augment
 from ardor.data.images import Dataset, Images
 from ardor.data.normalise import Normalise
 from ardor.data.pictures import read_pictures
-from ardor.data.sources import describe, load, names
+from ardor.data.sources import Missing, describe, load, names, place_of
 from ardor.data.split import stratified
 
 __all__ = [
     "Dataset",
     "Images",
+    "Missing",
     "Normalise",
     "augment",
     "describe",
     "load",
     "names",
+    "place_of",
     "read_pictures",
     "stratified",
 ]

@@ -21,6 +21,17 @@ LEAST = 2  # images of a class to train on: one to learn from, one to choose by
 SMALLEST = 8  # side of an image that a network can still halve three times
 
 
+class Missing(ArdorError):
+    """Nothing is where images were to be."""
+
+
+def place_of(source: str) -> str:
+    """The absolute path of a source; empty for one that is a name, and needs no path."""
+    path = os.path.expanduser(source)
+    named = path == os.path.basename(path) and source in names()
+    return "" if named or not os.path.exists(path) else os.path.abspath(path)
+
+
 def names() -> list[str]:
     """Names of the kinds of source that are known."""
     return readers.names()
@@ -100,7 +111,7 @@ def _missing(source: str) -> ArdorError:
     places = [name for name in names() if readers.find(name).recognises(Path(name))]
     near = get_close_matches(source, places, n=1, cutoff=0.6)
     hint = "give the path of a folder of images or an .npz file, or a name: " + ", ".join(places)
-    return ArdorError(
+    return Missing(
         f"no such file or folder: '{source}'", f"did you mean '{near[0]}'?" if near else hint
     )
 

@@ -29,7 +29,7 @@ from ardor.report.words import (
 )
 
 _STAGES = {"search": "Search", "train": "Training", "tune": "Fine-tuning"}
-_APART = ("format", "command", "versions")  # of config.json; told in the footer
+_APART = ("format", "command", "versions", "place")  # of config.json; told in the footer, or not
 _CANDIDATES = 10
 
 
