@@ -123,7 +123,7 @@ def _prepare_streams() -> None:
 
 
 def _aside(error: Any) -> None:
-    """What a thread of TensorBoard's could not write is no traceback: the command says so itself."""
+    """What a thread of TensorBoard's could not write: the command says so itself."""
     if not issubclass(error.exc_type, OSError):
         sys.excepthook(error.exc_type, error.exc_value, error.exc_traceback)
 
