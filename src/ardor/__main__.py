@@ -139,6 +139,7 @@ def _prepare_streams() -> None:
     """Warnings go to stderr in a line each; no name is one that a terminal cannot show."""
     import io
     import logging
+    import threading
 
     from ardor.errors import printable
 
@@ -148,12 +149,19 @@ def _prepare_streams() -> None:
         def format(self, record: logging.LogRecord) -> str:
             return printable(super().format(record))
 
+    threading.excepthook = _aside
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler()
     handler.setFormatter(Line("warning: %(message)s"))
     logging.getLogger("ardor").handlers = [handler]
+
+
+def _aside(error: Any) -> None:
+    """What a thread of TensorBoard's could not write: the command says so itself."""
+    if not issubclass(error.exc_type, OSError):
+        sys.excepthook(error.exc_type, error.exc_value, error.exc_traceback)
 
 
 def _told(message: str, hint: str, code: int) -> int:

@@ -29,6 +29,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        check_held(path)
         raise ArdorError(
             f"cannot write '{path}': {reason(error)}",
             "free some space, or choose a folder you may write to",

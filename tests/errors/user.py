@@ -5,6 +5,7 @@ import io
 import json
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Said:
 def ardor(*arguments: object) -> Said:
     """The command in this process, as the shell would see it."""
     out, err = io.StringIO(), io.StringIO()
-    argv, hook = sys.argv, sys.unraisablehook
+    argv, hook, aside = sys.argv, sys.unraisablehook, threading.excepthook
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     sys.argv = ["ardor", *map(str, arguments)]
     try:
@@ -58,7 +59,7 @@ def ardor(*arguments: object) -> Said:
         ):
             main()
     finally:
-        sys.argv, sys.unraisablehook = argv, hook
+        sys.argv, sys.unraisablehook, threading.excepthook = argv, hook, aside
         for number, handler in handlers.items():
             signal.signal(number, handler)
     return Said(int(end.value.code or 0), out.getvalue(), err.getvalue())
