@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,8 @@ only the chosen candidates."""
 
 def table(result: dict[str, Any]) -> str:
     """A bench as a Markdown table."""
-    if result["bench"] == "speed":
-        return ratios(result)
+    if result["bench"] in APART:
+        return APART[result["bench"]](result)
     columns, rows = reading.cells(result)
     return head(*columns) + "".join(f"| {' | '.join(named(row))} |\n" for row in rows)
 
@@ -74,6 +75,24 @@ def ratios(result: dict[str, Any]) -> str:
     words, meant = MEMORY
     lines.insert(3, f"| {words} | {rows['darts step']['memory_ratio']:.3g} | | {meant} |")
     return head("measured", "ratio", "spread", "meant") + "\n".join(lines) + "\n"
+
+
+def campaign(result: dict[str, Any]) -> str:
+    """Bad cases of each part: how many were tried, and failed at the first commit and the last."""
+    (_, before), *_, (_, now) = result["commits"].items()
+    lines = [
+        f"| {part} | {now[part]['tried']} | {failures(before.get(part))} | {failures(now[part])} |"
+        for part in now
+    ]
+    return head("part", "cases", "failed before", "failed now") + "\n".join(lines) + "\n"
+
+
+def failures(part: dict[str, Any] | None) -> str:
+    """How many cases failed, and of how many where those were not all."""
+    return "not tried" if part is None else f"{len(part['failed'])} of {part['tried']}"
+
+
+APART: dict[str, Callable[[dict[str, Any]], str]] = {"speed": ratios, "campaign": campaign}
 
 
 def costs(result: dict[str, Any]) -> str:
@@ -132,6 +151,9 @@ def grid(result: dict[str, Any]) -> str:
     return " ".join(words) + "\n\n" + table(result)
 
 
+SECTIONS = {"speed": speed, "campaign": campaign}
+
+
 def page(results: dict[str, dict[str, Any]]) -> str:
     """All benches, with what made them."""
     parts = ["# Results", "", "Written by `benchmarks/page.py`."]
@@ -142,7 +164,7 @@ def page(results: dict[str, dict[str, Any]]) -> str:
             f"`{result['command']}` at {result['commit']}; {versions}; the whole of it: "
             f"[{name}.json]({name}.json)"
         )
-        section = speed(result) if result["bench"] == "speed" else grid(result)
+        section = SECTIONS.get(result["bench"], grid)(result)
         parts += ["", f"## {name}", "", section, *pictures, made, *commands(result)]
     return "\n".join(parts) + "\n"
 

@@ -238,7 +238,8 @@ def test_random_search_is_not_watched(
     loop = make(bright, tmp_path, Rsps, epochs=2, stop_on_collapse=True)
     loop.run()
     assert all("watch" not in line for line in lines(tmp_path))
-    assert loop.found().watched.keys() == {"skip_share", "pool_share", "op_entropy"}
+    kept = {"skip_share", "pool_share", "op_entropy"}
+    assert loop.found().watched.keys() == {*kept, "certainty", "against_odds"}
 
 
 def test_zero_may_be_the_strongest_though_it_is_never_kept() -> None:

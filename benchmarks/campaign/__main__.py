@@ -9,15 +9,18 @@ of any checkout, so that one list of cases measures what was before a change and
 
 import argparse
 import json
+import platform
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from trial import Ardor
+from trial import SECONDS, Ardor
 
 HERE = Path(__file__).parent
 PARTS = sorted(file.stem for file in HERE.glob("*.py") if "\ndef cases(" in file.read_text())
@@ -59,11 +62,21 @@ def tried(part: str, source: Path, only: str) -> dict[str, Any]:
 
 def keep(path: Path, source: Path, found: dict[str, Any]) -> None:
     """Adds the counts to what a file has of that commit."""
-    content = json.loads(path.read_text()) if path.exists() else {"format": 1, "commits": {}}
+    content = json.loads(path.read_text()) if path.exists() else {"commits": {}}
     git = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=12"]
     commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    content["commits"].setdefault(commit or "unknown", {}).update(found)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    content["commits"].setdefault(commit, {}).update(found)
+    about = {
+        "format": 1,
+        "bench": "campaign",
+        "command": "python benchmarks/campaign",
+        "commit": commit,
+        "settings": {"seconds_a_command": SECONDS},
+        "versions": {"python": platform.python_version(), "torch": version("torch")},
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "runs": [],  # none has a seed: every case is the same each time
+    }
+    path.write_text(json.dumps({**about, "commits": content["commits"]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def opened(path: Path, most: int = LARGEST) -> Iterator[BinaryIO]:
 def read_bytes(path: Path, most: int = LARGEST) -> bytes:
     """The content of a regular file of at most so many bytes; an OSError if it is another."""
     with opened(path, most) as file:
-        return file.read(most)
+        return file.read(min(most, os.fstat(file.fileno()).st_size))
 
 
 def parse_json(text: str | bytes, *, finite: bool = False) -> Any:

@@ -43,13 +43,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(data: Path) -> None:
     assert json.loads((folder / "metrics.json").read_text())["stages"]["search"]["seconds"] > before
 
 
-def test_help_is_quick_and_does_not_wait_for_torch() -> None:
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        subprocess.run([*COMMAND, "--help"], check=True, capture_output=True)
-        seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 0.5
+def test_help_does_not_wait_for_torch() -> None:
     code = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules));"
     asked = [sys.executable, "-c", f"{code} from ardor.__main__ import main; main()", "--help"]
     answer = subprocess.run(asked, check=True, capture_output=True, text=True)

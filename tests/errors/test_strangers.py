@@ -133,7 +133,7 @@ def test_names_never_command_the_terminal(run: Path, data: Path, tmp_path: Path)
         ("check", "classes"),
         ("show", run),
         ("compare", run),
-        ("evaluate", run),
+        ("report", run),
     ):
         said = done(*words)
         assert SHOWN in said.out + said.err, said
