@@ -12,7 +12,7 @@ SOURCE = Path(ardor.__file__).parent
 # A room may import rooms on lines above it, and those beside it that stand before it.
 LAYERS = [
     ["errors"],
-    ["architecture", "schedules", "lock", "files", "settings", "events", "room"],
+    ["architecture", "schedules", "lock", "files", "settings", "events", "room", "origin"],
     ["bayes", "curvature", "discover", "config", "data"],
     ["native", "kernels", "lanes", "layers", "blocks", "states"],
     ["flow", "runtime", "memory", "parts", "budget"],

@@ -16,8 +16,9 @@ from ardor.benches.summary import MEASURES, Cell, Followed, Measure, Record, Sea
 from ardor.benches.truth import Truth
 from ardor.errors import ArdorError
 from ardor.files import read_bytes, read_log, write, write_json
+from ardor.origin import about
 from ardor.plan import difference
-from ardor.run import Run, about
+from ardor.run import Run
 from ardor.runtime import Progress, unwatched
 from ardor.stages import do
 

@@ -2,13 +2,10 @@
 
 import functools
 import os
-import platform
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +16,11 @@ from ardor.errors import ArdorError
 from ardor.files import check_links, clean, new_folder, read_json, read_object, write_json
 from ardor.lock import hold
 from ardor.model import Model
+from ardor.origin import FORMAT, about
 from ardor.plan import final_space, resolved, sizes, unnamed
 from ardor.prune import prune
 from ardor.runtime import Progress, Runtime, find_device, unwatched
 
-FORMAT = 1
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
 # Stage -> the file that it ends with; evaluate adds to metrics.json.
 WRITTEN = {
@@ -346,35 +343,6 @@ def typed(command: str, folder: Path, trust: Sequence[str] = ()) -> str:
 def all_numbers(content: Mapping[str, Any]) -> bool:
     """Whether numbers are all there is in an object."""
     return all(type(value) in (int, float) for value in content.values())
-
-
-def about(command: str) -> dict[str, Any]:
-    """What a result must carry to be made again: command, commit, versions, machine."""
-    packages = ("ardor", "torch", "numpy", "onnxruntime")
-    return {
-        "format": FORMAT,
-        "command": command,
-        "commit": commit(),
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
-        "machine": {"system": platform.system(), "processor": platform.machine()},
-    }
-
-
-@functools.cache
-def commit() -> str:
-    """The commit that this Ardor's source is at; "" where it is no checkout of it."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        # Another repository may lie around an installed Ardor: it does not track this file.
-        asked = subprocess.run(
-            [*git, "ls-files", Path(__file__).name], capture_output=True, text=True
-        )
-        said = subprocess.run(
-            [*git, "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True
-        )
-    except OSError:
-        return ""
-    return said.stdout.strip() if asked.stdout.strip() else ""
 
 
 def load(folder: Path | str, trust: Sequence[str] = ()) -> Model:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ardor.bayes import dropout_noise, keep_probability, switch_draw
 from ardor.files import write_json
-from ardor.run import about
+from ardor.origin import about
 
 PROBLEMS = 3
 DRAWS = 40_000

@@ -10,8 +10,8 @@ from ardor.benches.summary import Measure, Record
 from ardor.config import Config, resolve
 from ardor.errors import ArdorError
 from ardor.files import read_object
+from ardor.origin import FORMAT
 from ardor.plan import difference
-from ardor.run import FORMAT
 
 ANEW = "leave --results out: the bench then makes its runs anew"
 

@@ -18,7 +18,7 @@ from ardor.benches.contenders import CONTENDERS, Size, Work
 from ardor.errors import ArdorError
 from ardor.files import read_json, write_json
 from ardor.native import library
-from ardor.run import about
+from ardor.origin import about
 from ardor.runtime import measured
 
 ROUNDS = 5  # in which every contender is timed in turn

@@ -1,0 +1,39 @@
+"""Where a result comes from: what it must carry to be made again."""
+
+import functools
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+
+
+def about(command: str) -> dict[str, Any]:
+    """What a result must carry to be made again: command, commit, versions, machine."""
+    packages = ("ardor", "torch", "numpy", "onnxruntime")
+    return {
+        "format": FORMAT,
+        "command": command,
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "machine": {"system": platform.system(), "processor": platform.machine()},
+    }
+
+
+@functools.cache
+def commit() -> str:
+    """The commit that this Ardor's source is at; "" where it is no checkout of it."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        # Another repository may lie around an installed Ardor: it does not track this file.
+        asked = subprocess.run(
+            [*git, "ls-files", Path(__file__).name], capture_output=True, text=True
+        )
+        said = subprocess.run(
+            [*git, "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True
+        )
+    except OSError:
+        return ""
+    return said.stdout.strip() if asked.stdout.strip() else ""
