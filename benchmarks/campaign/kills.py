@@ -350,22 +350,36 @@ def told(ardor: Ardor) -> str | None:
 
 
 def pruned_anew(ardor: Ardor) -> Iterator[str]:
-    """Every write of pruning a finished run otherwise, killed there and continued."""
+    """Every write of pruning a finished run otherwise, killed there and continued.
+
+    It must end as if never killed or, where the new settings were not kept yet, with those before.
+    """
     at = server(ardor.source)
     words = ["prune", "run", "--threshold", "-1", "--fine-tune", "0", "--quiet"]
     whole = ardor.folder / "whole"
     shutil.copytree(at.place / "report", whole)
     ask(whole / "run", ("search", "train", "prune", "evaluate"))  # an export takes seconds
     shutil.copytree(whole, ardor.folder / "before")
+    shutil.copytree(whole, ardor.folder / "again")
+    at.answer(ardor.folder / "again", ["prune", "run", "--quiet"])
     writes = at.answer(whole, words)[1]
-    at.answer(whole, ["resume", "run", "--quiet"])
+    for end in ("whole", "again"):
+        at.answer(ardor.folder / end, ["resume", "run", "--quiet"])
     for number in range(1, writes + 1):
         folder = ardor.folder / str(number)
         shutil.copytree(ardor.folder / "before", folder)
         at.answer(folder, words, [number, "after"])
         answer, _ = at.answer(folder, ["resume", "run", "--quiet"])
-        if wrong := answer.done() or differs(folder, whole):
+        ends = [unlike(folder, end) for end in (whole, ardor.folder / "again")]
+        if wrong := answer.done() or ("; ".join(map(str, ends)) if all(ends) else None):
             yield f"after write {number}: {wrong}"
+
+
+def unlike(folder: Path, other: Path) -> str | None:
+    """In what two runs differ, also in how they are to be pruned."""
+    asked, meant = (json.loads((at / "run/config.json").read_text()) for at in (folder, other))
+    wrong = None if asked["prune"] == meant["prune"] else "it would be pruned otherwise"
+    return wrong or differs(folder, other)
 
 
 def cases() -> dict[str, Case]:

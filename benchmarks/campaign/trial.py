@@ -89,6 +89,8 @@ class Ardor:
             text=True,
             errors="replace",
             start_new_session=True,
+            # A shell has what it starts in the background ignore SIGINT: not what is tried here.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
 

@@ -123,11 +123,11 @@ class Run:
             with self.held():
                 self.place = os.path.abspath(place)
                 _ = self.dataset
-                self._write_config()
+                self.write_config()
         return self
 
     def changed(self, stage: str, *layers: Mapping[str, Any]) -> "Run":
-        """This run ready to do `stage` with other settings; what was trained is never lost."""
+        """This run with other settings, to do `stage` with; what was trained is never lost."""
         if stage == "train" and self.done("train"):
             raise ArdorError(
                 f"'{self.folder}' is trained already, and is left as it is",
@@ -138,7 +138,6 @@ class Run:
         run = replace(self, config=resolve(self.config.model_dump(), *layers))
         self.check_changeable(stage, layers)
         run.check_able(stage)
-        run._write_config()
         if stage == "prune":
             run.drop_checkpoints("tune")
         return run
@@ -146,9 +145,10 @@ class Run:
     def set_threshold(self, threshold: float) -> None:
         """Has the settings say where the network is pruned, once that is known."""
         self.config = resolve(self.config.model_dump(), {"prune": {"threshold": threshold}})
-        self._write_config()
+        self.write_config()
 
-    def _write_config(self) -> None:
+    def write_config(self) -> None:
+        """Has config.json say what the settings are by now."""
         content = {**read_json(self.folder / "config.json"), **self._settings()}
         write_json(self.folder / "config.json", content)
 

@@ -16,7 +16,7 @@ from ardor.prune import prune as pruned
 from ardor.pruning import smaller
 from ardor.report import draw
 from ardor.report import report as report_page
-from ardor.run import NO_COST, STAGES, WRITTEN, Run
+from ardor.run import CHANGEABLE, NO_COST, STAGES, WRITTEN, Run
 from ardor.runtime import measured
 from ardor.search import search as search_space
 from ardor.train import train as train_network
@@ -47,6 +47,8 @@ def do(run: Run, stage: str) -> None:
     }
     with run.held():
         with unfinished(run, stage), costed(run, stage) as cost:
+            if stage in CHANGEABLE:
+                run.write_config()  # under the mark: what was made with other settings is not done
             found = steps[stage](run)
         if stage == "prune":
             forget_after(run, stage)
