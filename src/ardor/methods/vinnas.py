@@ -9,7 +9,8 @@ each g growing linearly from zero. The best operation of an edge has the largest
 signal-to-noise ratio mu / sigma^2: that is `select` "snr", the print. What it keeps can be what the
 posterior calls unlikely to be the strongest: a weak strength without noise beats a strong one with
 some. "likeliest" keeps of each edge what is likeliest to be the strongest, and the edges with the
-largest means of it; "magnitude" goes by the means alone.
+largest means of it; "magnitude" goes by the means alone. Of five searches each on NAS-Bench-201 and
+on the digits, the first two kept the same, or networks as accurate: print's stays the default.
 
 Departures from print: the KL has the sign of a KL (the paper's is its negative); an epoch is a
 pass over the images (Algorithm 1 has one batch); the best strengths are kept only from the epochs
