@@ -41,7 +41,7 @@ DOORS: Mapping[tuple[str, str], tuple[str, ...]] = {
         "run images --run new --architecture run/architecture.json",
         "run images --run new --architecture run --dry-run",
     ),
-    ("bench/digits/vinnas-0/config.json", "space.name"): (
+    ("bench/digits/darts-0/config.json", "space.name"): (
         "bench digits --folder bench --so-far",
         "bench digits --folder bench",
     ),
@@ -327,6 +327,6 @@ def made(source: Path) -> "tempfile.TemporaryDirectory[str]":
     command(ardor, "run images --run run")
     command(ardor, "search images --run searched --set search.epochs=2")
     shutil.copytree(ardor.folder / "searched", ardor.folder / "begun")
-    shutil.copytree(ardor.folder / "run", ardor.folder / "bench/digits/vinnas-0")
+    shutil.copytree(ardor.folder / "run", ardor.folder / "bench/digits/darts-0")
     (ardor.folder / "begun" / "architecture.json").unlink()
     return folder
