@@ -212,6 +212,7 @@ def test_a_search_is_measured_and_ranked_on_held_out_images_alone(
     loop = searching(numbered, tmp_path, name)
     loop.run()
     between = len(seen)
+    assert not greys_of(loop.train) & greys_of(loop.held_out)
     assert set(seen_by("looks", seen, loop.normalise)) == greys_of(loop.held_out)
     found = loop.found()
     ranked = [sorted(greys(loop.normalise, images)) for _, images in seen[between:]]

