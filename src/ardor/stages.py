@@ -158,7 +158,7 @@ def unfinished(run: Run, stage: str) -> Iterator[None]:
     What a stage is known by it writes last: refused, it has not, and what was there is still true.
     """
     path = run.folder / "metrics.json"
-    before = path.read_bytes() if path.exists() else b""
+    before = run.metrics if path.exists() else {}
     run.add_metrics(unfinished={stage: 1})
     try:
         yield
@@ -167,7 +167,7 @@ def unfinished(run: Run, stage: str) -> Iterator[None]:
             path.unlink(missing_ok=True)
         with suppress(ArdorError):  # on a full disk it stays unfinished, and is done again
             if before:
-                write(path, before)
+                write_json(path, before)
         raise
 
 

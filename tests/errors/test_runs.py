@@ -192,6 +192,12 @@ READERS = {
 }
 
 
+def test_a_stage_does_not_wait_for_a_pipe_either(run: Path, in_time: None) -> None:
+    (run / "metrics.json").unlink()
+    os.mkfifo(run / "metrics.json")
+    refused("report", run, error="metrics.json': it is no regular file")
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_a_pipe_or_a_device_for_a_file_is_told_and_not_waited_for(
     run: Path, name: str, in_time: None
