@@ -151,7 +151,12 @@ def grid(result: dict[str, Any]) -> str:
     return " ".join(words) + "\n\n" + table(result)
 
 
-SECTIONS = {"speed": speed, "campaign": campaign}
+def withstood(result: dict[str, Any]) -> str:
+    """The section on bad cases."""
+    return "\n\n".join(filter(None, [result.get("note"), campaign(result)]))
+
+
+SECTIONS = {"speed": speed, "campaign": withstood}
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:

@@ -26,7 +26,7 @@ class Gdas(Snas):
 
     bilevel: ClassVar[bool] = True
     hard = True
-    search: ClassVar[Mapping[str, Any]] = {**Darts.search}
+    search: ClassVar[Mapping[str, Any]] = Darts.search
 
     def __init__(
         self,
