@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ardor.benches import reading
-from ardor.benches.plots import plots
+from ardor.bench import tables
+from ardor.bench.plots import plots
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -33,7 +33,7 @@ MEMORY = ("peak memory of a step of `darts`: share of the plain one's", "at most
 
 SPEED = """CPU time over all threads, the best of {rounds} rounds in which all are timed in turn,
 after a warm-up; the spread is the least and the largest ratio of one round. The plain one is
-`src/ardor/benches/plain_darts.py`: DARTS's supernet in eager, contiguous layers, one candidate
+`src/ardor/bench/speed/plain_darts.py`: DARTS's supernet in eager, contiguous layers, one candidate
 after another; a test holds it equal to Ardor's to 1e-9. All have {cells} cells of {channels}
 channels with DARTS's {candidates} operations on {batch} images of {pixels}x{pixels}; a step is one
 of the weights."""
@@ -49,7 +49,7 @@ def table(result: dict[str, Any]) -> str:
     """A bench as a Markdown table."""
     if result["bench"] in APART:
         return APART[result["bench"]](result)
-    columns, rows = reading.cells(result)
+    columns, rows = tables.cells(result)
     return head(*columns) + "".join(f"| {' | '.join(named(row))} |\n" for row in rows)
 
 
@@ -147,7 +147,7 @@ def grid(result: dict[str, Any]) -> str:
     spread = (
         [] if result.get("measure") == "gradients" else ["Mean ± standard deviation over seeds."]
     )
-    words = [*spread, *reading.notes(result)]
+    words = [*spread, *tables.notes(result)]
     return " ".join(words) + "\n\n" + table(result)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from ardor import discover
 from ardor.data import Images
-from ardor.runtime import Progress, Runtime
+from ardor.runtime.device import Progress, Runtime
 
 torch.set_num_threads(1)
 

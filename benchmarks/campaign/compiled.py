@@ -19,7 +19,7 @@ from trial import Ardor, Case
 
 STATE = """
 import os, torch
-from ardor import native
+from ardor.native import build as native
 {before}
 from ardor.ops import OPS, Style
 from ardor.states import output
@@ -75,7 +75,7 @@ def shop(source: Path) -> Shop:
         subprocess.run(command, input=text.encode(), check=True)
     first = Ardor(source, folder)
     env = {"CC": str(folder / "cc"), "XDG_CACHE_HOME": str(folder / "cache")}
-    first.python("-c", "from ardor.native import library; library()", env=env)
+    first.python("-c", "from ardor.native.build import library; library()", env=env)
     (kept,) = folder.glob("cache/ardor/*.so")
     return Shop(room, kept.name)
 

@@ -81,13 +81,7 @@ def serve() -> None:
     """Answers the commands on stdin, each in a fork."""
     import onnxscript  # noqa: F401
 
-    import ardor.__main__
-    import ardor.bench
-    import ardor.cli
-    import ardor.predict
-    import ardor.show
-    import ardor.stages
-    import ardor.terminal  # noqa: F401
+    import ardor.cli.screen  # noqa: F401
 
     for line in sys.stdin:
         print(json.dumps(answered(**json.loads(line))), flush=True)
@@ -215,7 +209,7 @@ def forge(path: str, content: str) -> None:
     """Writes other content into a safetensors file, with its checksum; NAME is a 4-d tensor."""
     import safetensors.torch
 
-    from ardor.runtime import digest
+    from ardor.runtime.device import digest
 
     tensors = safetensors.torch.load(Path(path).read_bytes())
     name = next(name for name, tensor in tensors.items() if tensor.ndim == 4)
@@ -235,7 +229,7 @@ def rewrite(folder: str, change: str) -> None:
     """Changes the tensors `t` of the only checkpoint left."""
     import torch
 
-    from ardor.runtime import save
+    from ardor.runtime.device import save
 
     path, tensors, facts = only(folder)
     exec(change, {"t": tensors, "torch": torch})
@@ -246,7 +240,7 @@ def change(folder: str, end: str, change: str) -> None:
     """Changes the tensors `t[n]` of a model whose names end so."""
     import torch
 
-    from ardor.runtime import load, save
+    from ardor.runtime.device import load, save
 
     path = Path(folder) / "model.safetensors"
     tensors, facts = load(path)
@@ -259,7 +253,7 @@ def change(folder: str, end: str, change: str) -> None:
 
 def only(folder: str) -> tuple[Path, dict[str, Any], Mapping[str, Any]]:
     """The newest checkpoint, once it is the only one."""
-    from ardor.runtime import load
+    from ardor.runtime.device import load
 
     *others, path = sorted(Path(folder).iterdir())
     for other in others:

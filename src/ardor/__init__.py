@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ardor.architecture import Architecture, Choice
-    from ardor.config import preset
     from ardor.errors import ArdorError
     from ardor.methods import Method
-    from ardor.model import Model
-    from ardor.run import Run, load
+    from ardor.models.model import Model
+    from ardor.pipeline.run import Run, load
+    from ardor.pipeline.stages import do, finish
+    from ardor.settings.sections import preset
     from ardor.spaces import Net, Space
-    from ardor.stages import do, finish
 
 # Loaded when first asked for: `ardor --help` must not wait for torch.
 _HOMES = {
@@ -19,14 +19,14 @@ _HOMES = {
     "ArdorError": "errors",
     "Choice": "architecture",
     "Method": "methods",
-    "Model": "model",
+    "Model": "models.model",
     "Net": "spaces",
-    "Run": "run",
+    "Run": "pipeline.run",
     "Space": "spaces",
-    "do": "stages",
-    "finish": "stages",
-    "load": "run",
-    "preset": "config",
+    "do": "pipeline.stages",
+    "finish": "pipeline.stages",
+    "load": "pipeline.run",
+    "preset": "settings.sections",
 }
 
 __all__ = [

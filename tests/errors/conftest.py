@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from errors.user import TINY, done, pictures
+from standins.user import TINY, done, pictures
 
 
 @pytest.fixture(scope="session")

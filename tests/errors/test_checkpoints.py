@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from standins.user import cut, done, edit, files, flip, put, refused
 
-from ardor import runtime
-from errors.user import cut, done, edit, files, flip, put, refused
+from ardor.runtime import device
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -16,8 +16,8 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def forge(path: Path) -> None:
-    tensors, facts = runtime.load(path)
-    runtime.save(path, tensors, {**facts, "position": "here"})
+    tensors, facts = device.load(path)
+    device.save(path, tensors, {**facts, "position": "here"})
 
 
 @pytest.mark.parametrize("damage", [cut, flip, forge, lambda path: path.write_text("junk")])
@@ -56,18 +56,18 @@ FACTS: dict[str, Any] = {
 @pytest.mark.parametrize("name", FACTS)
 def test_a_fact_that_no_search_has_seen_is_told(begun: Path, name: str) -> None:
     checkpoints(begun)[0].unlink()
-    tensors, facts = runtime.load(checkpoints(begun)[0])
-    runtime.save(checkpoints(begun)[0], tensors, {**facts, name: FACTS[name]})
+    tensors, facts = device.load(checkpoints(begun)[0])
+    device.save(checkpoints(begun)[0], tensors, {**facts, name: FACTS[name]})
     refused("resume", begun, error="does not fit this run: ", hint="delete its checkpoints")
 
 
 def test_what_an_optimiser_remembers_must_fit_its_weights(begun: Path) -> None:
     checkpoints(begun)[0].unlink()
-    tensors, facts = runtime.load(checkpoints(begun)[0])
+    tensors, facts = device.load(checkpoints(begun)[0])
     for value in (torch.zeros(7), None):
         changed = {**tensors, "weights/0/exp_avg": value}
         kept = {name: tensor for name, tensor in changed.items() if tensor is not None}
-        runtime.save(checkpoints(begun)[0], kept, facts)
+        device.save(checkpoints(begun)[0], kept, facts)
         refused("resume", begun, error="of an optimiser is")
 
 

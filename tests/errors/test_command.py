@@ -10,8 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
-from errors.user import SET, TINY, Said, done
+from standins.user import SET, TINY, Said, done
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 COMMAND = [sys.executable, "-c", "from ardor.__main__ import main; main()"]
@@ -96,7 +95,7 @@ def test_a_bench_in_json_can_be_given_again(data: Path, monkeypatch: pytest.Monk
         + "\n".join(lines)
         + '\n[methods.random.method]\nname = "random"'
     )
-    monkeypatch.setattr("ardor.benches.grid.file_of", lambda name: grid)
+    monkeypatch.setattr("ardor.bench.grid.file_of", lambda name: grid)
     first = json.loads(done("bench", "tiny", "--json").out)
     assert [row["method"] for row in first["table"]] == ["random"]
     Path("runs/bench/tiny/random-0/metrics.json").unlink()

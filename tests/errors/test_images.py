@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-
-from errors.user import RNG, TINY, done, pictures, png, refused
+from standins.user import RNG, TINY, done, pictures, png, refused
 
 
 def idx(path: Path, *shape: int) -> Path:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from standins.user import TINY, ardor, done, edit, files, pictures, put, refused
 
-from ardor import stages
-from ardor.lock import stamp
-from ardor.run import resolved
-from ardor.stage import Stage
-from errors.user import TINY, ardor, done, edit, files, pictures, put, refused
+from ardor.pipeline import stages
+from ardor.pipeline.run import resolved
+from ardor.runtime.lock import stamp
+from ardor.training.loop import Stage
 
 
 def figures(run: Path) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_of_two_new_runs_at_once_each_has_a_folder(
         (other / "config.json").touch()
         return resolved(layers)
 
-    monkeypatch.setattr("ardor.run.resolved", slowly)
+    monkeypatch.setattr("ardor.pipeline.run.resolved", slowly)
     other = Path("runs") / f"{data.name}-vinnas-1"
     done("search", data, *TINY)
     assert (other.with_name(f"{data.name}-vinnas-2") / "architecture.json").exists()

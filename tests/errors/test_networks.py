@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from standins.user import Edit, cut, edit, files, flip, put, refused, without
 
-from ardor import runtime
-from errors.user import Edit, cut, edit, files, flip, put, refused, without
+from ardor.runtime import device
 
 
 def test_what_cannot_be_predicted_is_named(run: Path, tmp_path: Path) -> None:
@@ -66,12 +66,12 @@ FORGED: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("what", FORGED)
 def test_a_right_checksum_of_wrong_content_is_not_enough(run: Path, data: Path, what: str) -> None:
     weights = run / "model" / "model.safetensors"
-    tensors, _ = runtime.load(weights)
+    tensors, _ = device.load(weights)
     name = next(name for name, tensor in tensors.items() if tensor.ndim == 4)
     facts, strides = FORGED[what]
     text = json.dumps({"facts": facts, "strides": strides}).replace("NAME", name)
     for content in (text, text[:-1], "[" * 9000, [], None):
-        checksum = runtime.digest(str(content), tensors)
+        checksum = device.digest(str(content), tensors)
         header = {"format": 1, "content": content, "sha256": checksum}
         weights.write_bytes(safetensors.torch.save(tensors, {"ardor": json.dumps(header)}))
         refused("predict", run, data, error=f"'{weights}'", hint="whole copy")
@@ -90,23 +90,23 @@ def test_weights_by_which_nothing_has_a_probability_are_named(
     run: Path, data: Path, name: str
 ) -> None:
     weights, (value, error) = run / "model" / "model.safetensors", VALUES[name]
-    tensors, facts = runtime.load(weights)
+    tensors, facts = device.load(weights)
     (full,) = [known for known in tensors if known.endswith(name)]
     tensors[full].view(-1)[0] = value
-    runtime.save(weights, tensors, facts)
+    device.save(weights, tensors, facts)
     for command in (("predict", run, data), ("evaluate", run), ("export", run)):
         refused(*command, error=f"'{full}' has {error}")
 
 
 def test_weights_of_other_numbers_or_too_large_are_not_used(run: Path, data: Path) -> None:
     weights = run / "model" / "model.safetensors"
-    tensors, facts = runtime.load(weights)
+    tensors, facts = device.load(weights)
     (name,) = [name for name in tensors if name.endswith("classify.weight")]
     huge = torch.full_like(tensors[name], 3e38)
     huge[0] *= -1
-    runtime.save(weights, {**tensors, name: huge}, facts)
+    device.save(weights, {**tensors, name: huge}, facts)
     refused("predict", run, data, error="no probabilities for these images")
-    runtime.save(weights, {**tensors, name: tensors[name].long()}, facts)
+    device.save(weights, {**tensors, name: tensors[name].long()}, facts)
     refused("predict", run, data, error=f"'{name}' has numbers of torch.int64")
 
 

@@ -5,8 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from errors.user import TINY, Edit, done, edit, files, pictures, put, refused, without
+from standins.user import TINY, Edit, done, edit, files, pictures, put, refused, without
 
 
 def test_a_folder_that_exists_is_never_written_to(data: Path, run: Path) -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from errors.user import TINY, done, refused
+from standins.user import TINY, done, refused
 
 SETTINGS = [
     ("--method vinas", "unknown method 'vinas'", "did you mean 'vinnas'?"),

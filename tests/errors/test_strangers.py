@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from standins.user import TINY, done, edit, files, pictures, png, put, refused
+from standins.user import ardor as command
 
 import ardor
-from ardor.card import card
-from errors.user import TINY, done, edit, files, pictures, png, put, refused
-from errors.user import ardor as command
+from ardor.models.card import card
 
 OWN = """
 from dataclasses import dataclass

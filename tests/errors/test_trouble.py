@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from errors.user import TINY, files, refused
+from standins.user import TINY, files, refused
 
 
 def full(*_: object, **__: object) -> None:
@@ -55,7 +54,7 @@ def test_short_memory_is_told(
     def search(*_: object, **__: object) -> None:
         raise failure
 
-    monkeypatch.setattr("ardor.stages.search_space", search)
+    monkeypatch.setattr("ardor.pipeline.stages.search_space", search)
     refused("search", data, *TINY, error="not enough memory", hint="search.accumulate")
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+from standins.drifting import Drifting
 
-from ardor.config import SearchConfig
 from ardor.data import Images
 from ardor.methods import Method
-from ardor.runtime import Runtime
-from ardor.search import SearchLoop, halves
+from ardor.runtime.device import Runtime
+from ardor.searching.loop import SearchLoop, halves
+from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
-from standins.drifting import Drifting
 
 SPACE = Cells(
     image=(1, 8, 8),

@@ -4,7 +4,7 @@ from math import ceil
 from pathlib import Path
 
 from ardor.errors import ArdorError
-from ardor.room import left, size
+from ardor.runtime.room import left, size
 
 COPIES = 2  # of images: as they are read, and once more where they are joined, turned or split
 # What a file may unpack to: photographs come to fifty times their size, bombs to a thousand.

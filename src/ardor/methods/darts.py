@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture
-from ardor.bayes import Gates
-from ardor.methods import Method
-from ardor.settings import Rate
+from ardor.bayes.divergences import Gates
+from ardor.methods._base import Method
+from ardor.settings.fields import Rate
 from ardor.spaces import Space
 
 NEGLIGIBLE = 0.1  # of an even share

@@ -26,9 +26,9 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from ardor.architecture import Architecture, Kept
-from ardor.bayes import Gates, dirichlet_concentration, dirichlet_kl
+from ardor.bayes.divergences import Gates, dirichlet_concentration, dirichlet_kl
 from ardor.methods.darts import Darts
-from ardor.settings import Amount, Rate
+from ardor.settings.fields import Amount, Rate
 from ardor.spaces import Space
 
 

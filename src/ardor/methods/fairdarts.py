@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from ardor.architecture import Architecture
-from ardor.bayes import Gates, zero_one_loss
-from ardor.methods import never_zero
+from ardor.bayes.divergences import Gates, zero_one_loss
+from ardor.methods._base import never_zero
 from ardor.methods.darts import Darts
-from ardor.settings import Amount, Share
+from ardor.settings.fields import Amount, Share
 from ardor.spaces import Space
 
 

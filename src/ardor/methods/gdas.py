@@ -14,10 +14,10 @@ variant is left out.
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ardor.bayes import Gates, concrete_draw, straight_through
+from ardor.bayes.divergences import Gates, concrete_draw, straight_through
 from ardor.methods.darts import Darts
 from ardor.methods.snas import Snas
-from ardor.settings import Rate
+from ardor.settings.fields import Rate
 from ardor.spaces import Space
 
 

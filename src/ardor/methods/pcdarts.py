@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ardor.methods.darts import Darts
-from ardor.settings import Count, Rate
+from ardor.settings.fields import Count, Rate
 from ardor.spaces import Space
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 
 from ardor.architecture import Architecture
-from ardor.bayes import Gates
-from ardor.methods import Method
+from ardor.bayes.divergences import Gates
+from ardor.methods._base import Method
 
 
 class Random(Method):

@@ -51,7 +51,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept
-from ardor.bayes import (
+from ardor.bayes.divergences import (
     TINY,
     Gates,
     best_probability,
@@ -60,9 +60,9 @@ from ardor.bayes import (
     keep_probability,
     switch_draw,
 )
-from ardor.methods import Method
-from ardor.ops import ZERO
-from ardor.settings import Amount, Rate
+from ardor.layers.operations import ZERO
+from ardor.methods._base import Method
+from ardor.settings.fields import Amount, Rate
 from ardor.spaces import Net, Space
 
 EPOCHS = 50  # of the paper's search: (1 - lambda)^2 is annealed so many times

@@ -45,7 +45,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept, kind_of, parse
-from ardor.bayes import (
+from ardor.bayes.divergences import (
     Gates,
     best_probability,
     entropy,
@@ -55,11 +55,11 @@ from ardor.bayes import (
     log_uniform_kl,
     mixture_log_var,
 )
-from ardor.layers import LOG_VAR_START, PRUNE_AT, VariationalConv2d
-from ardor.methods import Method, never_zero
-from ardor.ops import ZERO
+from ardor.layers.operations import ZERO
+from ardor.layers.variational import LOG_VAR_START, PRUNE_AT, VariationalConv2d
+from ardor.methods._base import Method, never_zero
 from ardor.schedules import ramp
-from ardor.settings import Amount, Rate, Share
+from ardor.settings.fields import Amount, Rate, Share
 from ardor.spaces import Net, Space
 
 NEGLIGIBLE = 0.001  # probability of being the best

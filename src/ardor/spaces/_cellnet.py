@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture
-from ardor.bayes import Gates
-from ardor.layers import linear_for
-from ardor.ops import Style, halve, squeeze
+from ardor.bayes.divergences import Gates
+from ardor.layers.mixed import output
+from ardor.layers.operations import Style, halve, squeeze
+from ardor.layers.variational import linear_for
 from ardor.spaces._graph import Graph, GraphNet
-from ardor.states import output
 
 if TYPE_CHECKING:
     from ardor.spaces.cells import Cells

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from ardor.architecture import Choice
-from ardor.bayes import Gates
+from ardor.bayes.divergences import Gates
 from ardor.errors import ArdorError
-from ardor.ops import OPS, ZERO, Noise, Style
-from ardor.spaces import Net
-from ardor.states import Mixed, Terms, shut, state
+from ardor.layers.mixed import Mixed, Terms, shut, state
+from ardor.layers.operations import OPS, ZERO, Noise, Style
+from ardor.spaces._base import Net
 
 MOST_CANDIDATES = 10_000  # in all cells: the largest published supernets have some 5,000
 MOST_WEIGHTS = 2**30  # 4 GB, as much again for gradients, and twice that for Adam

@@ -17,11 +17,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept, kind_of
-from ardor.bayes import Gates
+from ardor.bayes.divergences import Gates
 from ardor.errors import ArdorError, unknown
-from ardor.ops import OPS, SETS, ZERO, Style
-from ardor.settings import Count
-from ardor.spaces import Space, foreign, mean_score
+from ardor.layers.operations import OPS, SETS, ZERO, Style
+from ardor.settings.fields import Count
+from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
 from ardor.spaces._edges import BY_EDGE, STATES
 from ardor.spaces._graph import check_candidates, check_partial, check_weights

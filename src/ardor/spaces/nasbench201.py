@@ -18,11 +18,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept
-from ardor.bayes import Gates
+from ardor.bayes.divergences import Gates
 from ardor.errors import ArdorError
-from ardor.ops import ZERO, Style
-from ardor.settings import Count
-from ardor.spaces import Space, foreign, mean_score
+from ardor.layers.operations import ZERO, Style
+from ardor.settings.fields import Count
+from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._graph import check_partial, check_weights
 from ardor.spaces._nasbench201net import EDGES, NODES, OPERATIONS, STAGES, Nasbench201Net
 

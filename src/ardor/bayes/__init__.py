@@ -1,0 +1,1 @@
+"""Probability: divergences, draws and curvature, as pure functions of tensors."""

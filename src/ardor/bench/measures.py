@@ -1,0 +1,159 @@
+"""What a bench measures of its runs, and the runs of one row as one row of numbers."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from ardor.pipeline.run import STAGES, Run
+from ardor.runtime.files import read_json, read_log
+from ardor.searching.collapse import SORTS, Kept, kept_by, together
+
+PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
+NOISE = "noise"  # the operation of S4 that is of no use
+MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
+
+Record = Mapping[str, Any]  # what a result keeps of a run: all that its tables are made from
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A finished run that counts for a row and a seed."""
+
+    row: str
+    seed: int
+    run: Run
+    same_as: str = ""  # the row that this run was made for, where it is not its own
+
+    def to_json(self) -> dict[str, Any]:
+        """What a result keeps of it."""
+        return {
+            "method": self.row,
+            "seed": self.seed,
+            "run": self.run.folder.name,
+            "commit": read_json(self.run.folder / "config.json").get("commit", ""),
+            **({"same_as": self.same_as} if self.same_as else {}),
+            "metrics": self.run.metrics,
+            "kept": asdict(operations(self.run)),
+        }
+
+
+class Measure:
+    """What is measured of finished runs: here, of the networks that they end with."""
+
+    name: ClassVar[str] = "networks"
+    stages: ClassVar[tuple[str, ...]] = STAGES  # that a run must go through
+
+    def of(self, cell: Cell) -> dict[str, Any]:
+        """What a result keeps of a run."""
+        return cell.to_json()
+
+    def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
+        """Mean and standard deviation over the seeds; and the run best on the test images."""
+        metrics = [run["metrics"] for run in runs]
+        best = max(metrics, key=lambda found: found["test_accuracy"])
+        found: dict[str, Any] = {"method": name, "seeds": len(runs)}
+        found["same_as"] = dict(Counter(run["same_as"] for run in runs if "same_as" in run))
+        for measure in MEASURES:
+            found |= over_seeds(measure, given(measure, metrics))
+            found[f"{measure}_best"] = best.get(measure)
+        found |= over_seeds("train_seconds", [seconds(each, *PARTS["train"]) for each in metrics])
+        found["seconds"] = statistics.fmean(map(seconds, metrics))
+        return {**found, **searches(runs)}
+
+    def beside(self) -> dict[str, Any]:
+        """What a result has beside the rows."""
+        return {}
+
+
+class Followed(Measure):
+    """What is measured of networks, and of the searches that found them, epoch by epoch."""
+
+    name: ClassVar[str] = "followed"
+
+    def of(self, cell: Cell) -> dict[str, Any]:
+        """What the collapse watch saw, epoch by epoch."""
+        seen = [
+            {
+                "epoch": epoch,
+                "skip_share": watch["skip_share"],
+                "noise_share": share_of(NOISE, *(cell["kept"] for cell in watch["cells"].values())),
+                "curvature": watch["curvature"],
+            }
+            for epoch, watch in watched(cell.run)
+        ]
+        return {**cell.to_json(), "seen": seen}
+
+
+class Searches(Followed):
+    """What is measured of searches alone: what they keep, epoch by epoch."""
+
+    name: ClassVar[str] = "searches"
+    stages: ClassVar[tuple[str, ...]] = ("search",)
+
+    def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
+        """Mean and standard deviation over the seeds."""
+        return {"method": name, "seeds": len(runs), **searches(runs)}
+
+
+def searches(runs: Sequence[Record]) -> dict[str, Any]:
+    """How long searches took, what they kept, and what the collapse watch saw."""
+    metrics = [run["metrics"] for run in runs]
+    found = over_seeds("search_seconds", [seconds(each, *PARTS["search"]) for each in metrics])
+    found |= over_seeds("search_core_seconds", core_seconds(metrics))
+    kept = [Kept(**run["kept"]) for run in runs]
+    found |= over_seeds("ops_used", [len(each.operations) for each in kept])
+    for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
+        found |= over_seeds(name, [each.numbers()[name] for each in kept])
+    found |= over_seeds("noise_share", [share_of(NOISE, each.operations) for each in kept])
+    found |= over_seeds("largest_curvature", given("largest_curvature", metrics))
+    found["collapsed"] = len(given("collapsed_since", metrics))
+    return found
+
+
+def given(name: str, metrics: Sequence[Mapping[str, Any]]) -> list[float]:
+    """What was measured under a name, in the runs in which it was."""
+    return [each[name] for each in metrics if name in each]
+
+
+def over_seeds(name: str, values: Sequence[float]) -> dict[str, Any]:
+    """Mean and standard deviation of what was measured; none of what was not."""
+    return {
+        name: statistics.fmean(values) if values else None,
+        f"{name}_std": statistics.stdev(values) if len(values) > 1 else 0.0,
+    }
+
+
+def seconds(metrics: Record, *stages: str) -> float:
+    """What these stages of a run took; without any, all of them."""
+    costs = metrics["stages"].items()
+    return float(sum(cost["seconds"] for name, cost in costs if not stages or name in stages))
+
+
+def core_seconds(metrics: Sequence[Record]) -> list[float]:
+    """What searches took of all cores together; nothing unless all of them say so."""
+    searched = [each["stages"].get("search", {}) for each in metrics]
+    found = [cost["core_seconds"] for cost in searched if "core_seconds" in cost]
+    return found if len(found) == len(metrics) else []
+
+
+def operations(run: Run) -> Kept:
+    """The operations that a search kept, over all edges."""
+    choices = [choice for choice in run.space().choices if choice.kind == "op"]
+    return together(kept_by(choices, run.architecture))
+
+
+def share_of(operation: str, *cells: Mapping[str, int]) -> float:
+    """The share of an operation among all that are kept."""
+    kept: Counter[str] = Counter()
+    for cell in cells:
+        kept.update(cell)
+    return kept[operation] / max(1, kept.total())
+
+
+def watched(run: Run) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Epoch by epoch, what the collapse watch wrote into the log."""
+    for _, entry in read_log(run.folder / "log.jsonl"):  # chance has no epochs
+        if entry["stage"] == "search" and "watch" in entry:
+            yield entry["epoch"], entry["watch"]

@@ -1,0 +1,1 @@
+"""How fast a step is, beside a plain supernet."""

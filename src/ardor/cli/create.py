@@ -1,0 +1,213 @@
+"""Commands that make a run and go on with it."""
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ardor import discover
+from ardor.cli.options import FOLDER, Command, answering, changing, cli, existing, moved, trusting
+from ardor.cli.work import architecture_of, command, screen_of, work
+
+if TYPE_CHECKING:
+    from ardor.architecture import Architecture
+    from ardor.cli.screen import Screen
+    from ardor.pipeline.run import Run
+    from ardor.settings.sections import Config
+
+
+def creating(made: Command) -> Command:
+    """The options that make a new run."""
+    options = (
+        click.argument("source", metavar="DATA"),
+        click.option("--run", "folder", type=FOLDER, help="New folder. [runs/DATA-METHOD-N]"),
+        click.option("--preset", help="Settings to start from; see 'ardor list presets'."),
+        click.option("--config", "file", type=FOLDER, help="Settings from a TOML file."),
+        click.option("--method", help="How to search; see 'ardor list methods'. [vinnas]"),
+        click.option("--space", help="What to search; see 'ardor list spaces'. [cells]"),
+        click.option("--epochs", type=int, help="Passes over the images, in search and training."),
+        click.option(
+            "--time",
+            metavar="20m",
+            help="Longest time of the search, e.g. 90s or 1h30m; it decides the number of epochs, "
+            "which is at most --epochs where both are given.",
+        ),
+        click.option(
+            "--shrink",
+            metavar="N|off",
+            help="Take candidates given up for N epochs in a row out of the search. [3]",
+        ),
+        click.option(
+            "--stop-on-collapse",
+            "stop",
+            is_flag=True,
+            default=None,
+            help="End the search when its cells fill with skip connections or pools, with the "
+            "architecture from before.",
+        ),
+        click.option("--seed", type=int, help="Of everything random. [0]"),
+        click.option("--device", help="auto, cpu, cuda or mps. [auto]"),
+        changing,
+        trusting,
+        click.option(
+            "--dry-run",
+            is_flag=True,
+            help="Only check everything, time a few steps, and say how long it would take.",
+        ),
+    )
+    for option in reversed(options):
+        made = option(made)
+    return answering(made)
+
+
+@cli.command()
+@click.option(
+    "--architecture",
+    type=FOLDER,
+    metavar="RUN|FILE",
+    help="Train this one, found on whatever images, and search none.",
+)
+@creating
+def run(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Search, train, prune, export, evaluate and report in one go.
+
+    DATA is a folder with a folder of images for each class, a folder with MNIST's or CIFAR's
+    files, an .npz file, or a known name such as 'digits'.
+    """
+    from ardor.pipeline.run import STAGES
+
+    stages = STAGES if options["architecture"] is None else STAGES[1:]
+    _begin(options, stages, as_json, quiet)
+
+
+@cli.command()
+@creating
+def search(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Search for an architecture only; go on with 'ardor train'."""
+    _begin(options, ("search",), as_json, quiet)
+
+
+def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+    """A new run as the options say; or, asked for a dry run, how long it would take."""
+    from ardor.settings.sections import resolve
+
+    given = {name: value for name, value in options.items() if value is not None}
+    found = _architecture(given["architecture"]) if "architecture" in given else None
+    layers = (*_where_found(found), *_layers(given))
+    if given["dry_run"]:
+        folder = given.get("folder") or _free_folder(resolve(*layers))
+        _estimate(folder, layers, stages, screen_of(as_json, quiet), found)
+    else:
+        work(_created(given.get("folder"), layers, stages, found), as_json, quiet)
+
+
+def _created(
+    folder: Path | None,
+    layers: tuple[dict[str, Any], ...],
+    stages: tuple[str, ...],
+    given: "Architecture | None",
+) -> "Run":
+    """A new run in the folder that was named, or in the first that is free."""
+    from ardor.pipeline.run import Run, Taken
+    from ardor.settings.sections import resolve
+
+    while True:
+        place = folder or _free_folder(resolve(*layers))
+        try:
+            return Run.create(place, *layers, command=command(), stages=stages, given=given)
+        except Taken:
+            if folder:
+                raise  # otherwise someone else was quicker, and the next one is free
+
+
+def _architecture(path: Path) -> "Architecture":
+    """The architecture of a run, or in a file."""
+    from ardor.architecture import Architecture
+
+    return Architecture.from_json(architecture_of(path))
+
+
+def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
+    """The space of an architecture, without what follows from the images it was found on."""
+    from ardor.pipeline.resolve import SIZES
+
+    if found is None:
+        return []
+    settings = {name: value for name, value in found.settings if name not in SIZES}
+    return [{"space": {"name": found.space, **settings}}]
+
+
+def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The settings of a new run; each layer goes over those before it."""
+    from ardor.settings import sections
+
+    layers = [sections.preset(given["preset"])] if "preset" in given else []
+    layers += [sections.read(given["file"])] if "file" in given else []
+    typed: dict[str, Any] = functools.reduce(sections.merge, _typed(given), {})
+    discover.trust(_modules(typed))
+    return (*layers, typed)
+
+
+def _modules(typed: dict[str, Any]) -> list[str]:
+    """The modules of a person's own that they have typed as method or space."""
+    sections = [typed.get(section) for section in ("method", "space")]
+    named = [section.get("name") for section in sections if isinstance(section, dict)]
+    return [name for name in named if discover.is_dotted(name)]
+
+
+def _estimate(
+    folder: Path,
+    layers: tuple[dict[str, Any], ...],
+    stages: tuple[str, ...],
+    screen: "Screen",
+    given: "Architecture | None",
+) -> None:
+    """Says how long a run would take, and makes none."""
+    from ardor.cli.screen import estimate_table
+    from ardor.pipeline.estimate import estimate
+    from ardor.pipeline.run import check_free
+
+    check_free(folder)
+    found = estimate(layers, stages, screen.say, given)
+    screen.result(found, estimate_table(found))
+
+
+def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings on the command line, each option's by itself."""
+    from ardor.settings.sections import assignment
+
+    layers: list[dict[str, Any]] = []
+    layers += [{name: given[name]} for name in ("seed", "device") if name in given]
+    layers += [{name: {"name": given[name]}} for name in ("method", "space") if name in given]
+    if "epochs" in given:
+        layers.append({stage: {"epochs": given["epochs"]} for stage in ("search", "train")})
+    if "shrink" in given:
+        patience = 0 if given["shrink"] == "off" else given["shrink"]
+        layers.append({"search": {"shrink": patience}})
+    if "stop" in given:
+        layers.append({"search": {"stop_on_collapse": given["stop"]}})
+    if "time" in given:
+        layers.append({"search": {"time": given["time"]}})
+    layers.append({"data": {"source": given["source"]}})
+    return layers + [assignment(change) for change in given["changes"]]
+
+
+def _free_folder(config: "Config") -> Path:
+    """The first of runs/DATA-METHOD-1, -2, ... that is free."""
+    data, number = os.path.basename(os.path.abspath(config.data.source)), 1
+    while (folder := Path("runs") / f"{data}-{config.method['name']}-{number}").exists():
+        number += 1
+    return folder
+
+
+@cli.command()
+@existing
+@moved
+@answering
+def resume(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
+    """Continue a run that was stopped, from its newest checkpoint."""
+    from ardor.pipeline.run import Run
+
+    work(Run.open(folder).moved(place), as_json, quiet)

@@ -1,0 +1,137 @@
+"""Commands that work on the run of a finished search."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ardor.cli.options import FOLDER, answering, changing, cli, existing, moved
+from ardor.cli.work import screen_of, work
+
+if TYPE_CHECKING:
+    from ardor.pipeline.run import Run
+
+
+@cli.command()
+@existing
+@click.option("--epochs", type=int, help="Passes over the training images.")
+@moved
+@changing
+@answering
+def train(
+    folder: Path,
+    epochs: int | None,
+    place: Path | None,
+    changes: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Train the architecture that RUN's search found, from scratch."""
+    from ardor.pipeline.run import Run
+    from ardor.settings.sections import assignment
+
+    layers = [{"train": {"epochs": epochs}}] if epochs is not None else []
+    run = Run.open(folder).moved(place)
+    with run.held():
+        changed = run.changed("train", *layers, *map(assignment, changes))
+        work(changed, as_json, quiet, ("train",))
+
+
+@cli.command()
+@existing
+@click.option("--threshold", type=float, help="log(sigma^2 / mu^2) that leaves. [3]")
+@click.option(
+    "--keep-accuracy",
+    type=float,
+    metavar="PERCENT",
+    help="Take the smallest network with this accuracy on the validation images.",
+)
+@click.option(
+    "--max-params", type=int, help="Take the most accurate with at most so many parameters."
+)
+@click.option("--fine-tune", type=int, metavar="EPOCHS", help="Train what is left. [0]")
+@click.option("--curve", is_flag=True, help="Show accuracy against parameters; change nothing.")
+@moved
+@changing
+@answering
+def prune(
+    folder: Path,
+    curve: bool,
+    place: Path | None,
+    changes: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Zero the weights of the trained network that are only noise, and take out what does nothing.
+
+    The network becomes smaller, faster and stays as accurate: channels and operations that have no
+    effect leave it for good. What was trained is kept, and can be pruned otherwise at any time.
+    """
+    from ardor.pipeline.run import Run
+    from ardor.settings.sections import assignment
+
+    layers = [*_pruning(options), *map(assignment, changes)]
+    run = Run.open(folder).moved(place)
+    with run.held():
+        if curve and not layers:
+            _show_curve(run, as_json, quiet)
+        else:
+            work(run.changed("prune", *layers), as_json, quiet, ("prune",))
+
+
+def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings that were given: a threshold, or what it is to follow from."""
+    given = {name: value for name, value in options.items() if value is not None}
+    asked = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
+    if asked and "threshold" in given:
+        raise click.UsageError(
+            "--threshold says what leaves; with --keep-accuracy or --max-params, that follows"
+        )
+    if asked or "threshold" in given:
+        given = {"keep_accuracy": 0.0, "max_params": 0, **given}
+    return [{"prune": given}] if given else []
+
+
+def _show_curve(run: "Run", as_json: bool, quiet: bool) -> None:
+    """Measures the pruning curve, keeps it in the run folder and prints it."""
+    from ardor.cli.screen import curve_table
+    from ardor.pipeline.prune_stage import measure_curve
+
+    screen = screen_of(as_json, quiet)
+    run.watch = screen.progress
+    with screen.watching("curve"):
+        content = measure_curve(run, run.trained())
+    screen.result(content, curve_table(content))
+
+
+def _stage_command(stage: str, words: str) -> None:
+    """A command that does one stage of a run and has no settings of its own."""
+
+    @cli.command(stage, help=words)
+    @existing
+    @moved
+    @answering
+    def command(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
+        from ardor.pipeline.run import Run
+
+        work(Run.open(folder).moved(place), as_json, quiet, (stage,))
+
+
+_stage_command("export", "Write the network as ONNX, and check that it computes the same.")
+_stage_command("evaluate", "Measure the network on the test images.")
+_stage_command("report", "Write one HTML page of the run.")
+
+
+@cli.command()
+@existing
+@click.argument("images", nargs=-1, required=True, type=FOLDER)
+@answering
+def predict(folder: Path, images: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
+    """Labels and probabilities for image files, or folders of them."""
+    from ardor.cli.screen import predictions_table
+    from ardor.models.predict import predict as predictions
+    from ardor.pipeline.run import load
+
+    found = predictions(load(folder), images)
+    screen_of(as_json, quiet).result([p.to_json() for p in found], predictions_table(found))

@@ -1,0 +1,66 @@
+"""Doing the stages of a run while a person watches."""
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ardor.errors import Interrupted
+
+if TYPE_CHECKING:
+    from ardor.cli.screen import Screen
+    from ardor.pipeline.run import Run
+
+
+def command() -> str:
+    """What was typed."""
+    return shlex.join(["ardor", *sys.argv[1:]])
+
+
+def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
+    """Does the stages, or those that are left, showing progress; prints what came out."""
+    from ardor.cli.screen import metrics_table
+    from ardor.pipeline.stages import do
+
+    screen = screen_of(as_json, quiet)
+    run.watch = screen.progress
+    screen.say(f"run folder: {run.folder}")
+    with continued_by(run.typed("resume")), run.held():
+        for stage in run.stages if stages is None else stages:
+            if stages is None and run.done(stage):
+                continue
+            if stage == run.stages[0]:
+                for note in run.dataset.notes:
+                    screen.say(f"images: {note}")
+            screen.say(f"{stage} ...")
+            with screen.watching(stage):
+                do(run, stage)
+    screen.result({"run": str(run.folder), **run.metrics}, metrics_table(run.metrics))
+    if run.done("report"):
+        screen.say(f"report: {run.folder / 'report.html'}")
+
+
+def architecture_of(path: Path) -> Any:
+    """The content of an architecture's file, or of the one in a run folder."""
+    from ardor.runtime.files import read_json
+
+    return read_json(path / "architecture.json" if path.is_dir() else path)
+
+
+@contextmanager
+def continued_by(command: str) -> Iterator[None]:
+    """Has an interrupt say how to go on."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as error:
+        said = str(error) or "interrupted"
+        raise Interrupted(said, f"nothing is lost: go on with '{command}'") from error
+
+
+def screen_of(as_json: bool, quiet: bool) -> "Screen":
+    """Where a command shows what happens and what came out."""
+    from ardor.cli.screen import Screen
+
+    return Screen(as_json=as_json, quiet=quiet)

@@ -1,0 +1,194 @@
+"""States: candidates added up under their gates.
+
+What kernels.py can compute natively goes there; what it cannot goes the plain way, layer by layer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ardor.layers.blocks import Chain, Normalised
+from ardor.native import kernels, padding
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Part of a state: chains on x, or tensors as they are, and their gates, (batch | 1, terms)."""
+
+    parts: Sequence[tuple[Tensor, Chain | None]]
+    gates: Tensor | None = None  # all open
+    beside: "Terms | None" = None  # what passes the operations by, where channels are partial
+
+    def under(self, gate: Tensor) -> "Terms":
+        """The same under another gate, (batch | 1, 1), in addition to their own."""
+        beside = None if self.beside is None else self.beside.under(gate)
+        return Terms(self.parts, self._times(gate), beside)
+
+    def each_under(self, gates: Tensor) -> "Terms":
+        """The same with another gate for each term, (batch, terms); what passes by has none."""
+        return Terms(self.parts, self._times(gates), self.beside)
+
+    def _times(self, gates: Tensor) -> Tensor:
+        return gates.expand(-1, len(self.parts)) if self.gates is None else self.gates * gates
+
+
+def state(edges: Sequence[Terms]) -> Tensor | None:
+    """All terms added up; None where there are none.
+
+    What passes by is added up apart; both are joined, and shuffled, so that the next operations
+    read other channels (Xu et al. 2020, PC-DARTS, section 3.1).
+    """
+    total = _total(edges)
+    passed = _total([edge.beside for edge in edges if edge.beside is not None])
+    if total is None or passed is None:
+        return total
+    joined = torch.cat([total, passed], 1)
+    return F.channel_shuffle(joined, joined.shape[1] // total.shape[1])
+
+
+def _total(edges: Sequence[Terms]) -> Tensor | None:
+    """The terms added up, but for what passes by."""
+    edges = [edge for edge in edges if edge.parts]
+    parts = [_made(x, chain) for edge in edges for x, chain in edge.parts]
+    if not parts:
+        return None
+    gates = _joined(edges)
+    if any(chain is not None for _, chain in parts):
+        return _native(parts, parts[0][0].new_ones(1, len(parts)) if gates is None else gates)
+    outputs = [
+        x if gates is None else gates[:, k, None, None, None] * x for k, (x, _) in enumerate(parts)
+    ]
+    return sum(outputs[1:], outputs[0])
+
+
+def output(chain: nn.Module, x: Tensor) -> Tensor:
+    """What a chain makes of x, by itself."""
+    assert isinstance(chain, Chain)
+    made = state([Terms([(x, chain)])])
+    assert made is not None
+    return made
+
+
+def _made(x: Tensor, chain: Chain | None) -> tuple[Tensor, Chain | None]:
+    """A chain left to kernels.py, or computed here if it cannot take it."""
+    return (x, chain) if chain is None or chain.native(x) else (chain(x), None)
+
+
+def _joined(edges: Sequence[Terms]) -> Tensor | None:
+    """The gates of all terms side by side, (batch | 1, terms)."""
+    if all(edge.gates is None for edge in edges):
+        return None
+    x = edges[0].parts[0][0]
+    gates = [x.new_ones(1, len(e.parts)) if e.gates is None else e.gates for e in edges]
+    batch = max(len(gate) for gate in gates)
+    return torch.cat([gate.expand(batch, -1) for gate in gates], 1)
+
+
+def _native(parts: Sequence[tuple[Tensor, Chain | None]], gates: Tensor) -> Tensor:
+    """The sum by kernels.py, and what the normalisations remember of it."""
+    sources = {id(x): x for x, _ in parts}
+    place = {key: index for index, key in enumerate(sources)}
+    order = sorted(range(len(parts)), key=lambda k: place[id(parts[k][0])])
+    ordered = [parts[k] for k in order]
+    terms = [kernels.Term(place[id(x)], chain.shapes() if chain else ()) for x, chain in ordered]
+    blocks = [block for _, chain in ordered if chain for block in chain.blocks()]
+    weights = [weight for block in blocks for weight in block.weights()]
+    gates = gates if order == list(range(len(parts))) else gates[:, order]
+    total, statistics = padding.state(list(sources.values()), terms, gates, weights)
+    count = total.numel() // total.shape[1]
+    for index, block in enumerate(blocks):
+        if isinstance(block, Normalised) and block.remembers:
+            block.remember_(statistics[index, 0], statistics[index, 1], count)
+    return total
+
+
+class DropPath(nn.Module):
+    """Drops a path for some examples while training, and scales it up for the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = 0.0
+
+    @property
+    def dropping(self) -> bool:
+        """Whether any path may be dropped."""
+        return self.training and self.rate > 0
+
+    def forward(self, like: Tensor) -> Tensor | None:
+        """A gate for each image of the batch, (batch, 1); None while nothing is dropped."""
+        if not self.dropping:
+            return None
+        keep = 1 - self.rate
+        return (torch.rand(len(like), 1, device=like.device) < keep).to(like.dtype) / keep
+
+
+class Mixed(nn.Module):
+    """The candidates of one choice, to be added up under their gates.
+
+    With `partial` channels, one in so many goes through them: the first; the others pass by.
+    """
+
+    def __init__(
+        self,
+        options: tuple[str, ...],
+        candidates: dict[str, nn.Module],
+        *,
+        partial: int = 1,
+        stride: int = 1,
+    ) -> None:
+        super().__init__()
+        self.partial, self.stride = partial, stride
+        self.candidates = nn.ModuleDict(candidates)
+        self.gate_of = {name: options.index(name) for name in candidates}
+        self.drop_path = DropPath()
+        self.hard = False  # whether gates of zero are shut even while they learn
+
+    def forward(self, x: Tensor, gates: Tensor | None = None) -> Terms:
+        """The candidates that are not shut; `gates` is (batch | 1, options)."""
+        closed = shut(gates, hard=self.hard)
+        names = [name for name in self.candidates if self.gate_of[name] not in closed]
+        if not names:
+            return Terms([])
+        x, beside = self._split(x)
+        parts = [self._part(x, self.candidates[name]) for name in names]
+        open_ = None if gates is None else gates[:, [self.gate_of[n] for n in names]]
+        terms = Terms(parts, open_, beside)
+        return self._dropped(terms, names) if self.drop_path.dropping else terms
+
+    def _split(self, x: Tensor) -> tuple[Tensor, Terms | None]:
+        """The channels that operations see, and what passes by: at a stride, its maxima."""
+        if self.partial == 1:
+            return x, None
+        seen = x.shape[1] // self.partial
+        x, rest = torch.split(x, [seen, x.shape[1] - seen], 1)
+        # An odd side gives the size of any other strided operation.
+        rest = rest if self.stride == 1 else F.max_pool2d(rest, self.stride, ceil_mode=True)
+        return x, Terms([(rest, None)])
+
+    def _part(self, x: Tensor, candidate: nn.Module) -> tuple[Tensor, Chain | None]:
+        if isinstance(candidate, Chain):
+            return x, candidate
+        return (x if isinstance(candidate, nn.Identity) else candidate(x)), None
+
+    def _dropped(self, terms: Terms, names: Sequence[str]) -> Terms:
+        """Paths dropped, all but the identity (DARTS)."""
+        x = terms.parts[0][0]
+        open_ = x.new_ones(len(x), 1)
+        kept = [
+            open_ if isinstance(self.candidates[n], nn.Identity) else self.drop_path(x)
+            for n in names
+        ]
+        return terms.each_under(torch.cat(kept, 1))
+
+
+def shut(gates: Tensor | None, *, hard: bool = False) -> set[int]:
+    """The columns of gates that are zero and do not learn: nothing need be computed under them.
+
+    Nor do those of `hard` gates, of which a step teaches only the open ones (GDAS).
+    """
+    if gates is None or (gates.requires_grad and not hard):
+        return set()
+    return set((gates == 0).all(0).nonzero().flatten().tolist())

@@ -1,0 +1,203 @@
+"""The operations: name -> builder. Each takes its conv class: one table for both kinds of weights.
+
+Two orders of the same operations: DARTS puts a ReLU before and a BatchNorm after each convolution
+(pools are normalised only while searching); VINNAS follows every operation but skip and zero by
+BatchNorm and ReLU.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from ardor.layers.blocks import (
+    BarePool,
+    Chain,
+    FactorizedReduce,
+    PointwiseBlock,
+    PoolBlock,
+    SeparableBlock,
+    WholeBlock,
+)
+
+ZERO = "none"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the operations of a net are dressed: the conv, the normalisation and the order."""
+
+    conv: type[nn.Conv2d] = nn.Conv2d
+    relu_last: bool = False  # VINNAS: op-BN-ReLU; otherwise DARTS: ReLU-op-BN
+    searching: bool = True
+    bare_pools: bool = False  # pools are never normalised (NAS-Bench-201)
+    partial: int = 1  # while searching, one in so many channels goes through operations (PC-DARTS)
+
+    @property
+    def share(self) -> int:
+        """One in so many channels goes through operations: all in the final network."""
+        return self.partial if self.searching else 1
+
+    def norm(self, channels: int) -> nn.BatchNorm2d:
+        """Batch statistics and no scale while searching, a full BatchNorm in the final network."""
+        final = not self.searching
+        return nn.BatchNorm2d(channels, affine=final, track_running_stats=final)
+
+    def stem_norm(self, channels: int) -> nn.BatchNorm2d:
+        """The stem's: DARTS leaves it its scale even while searching, VINNAS does not."""
+        final = not self.searching
+        scaled = final or not self.relu_last
+        return nn.BatchNorm2d(channels, affine=scaled, track_running_stats=final)
+
+    def block(self, channels: int, *convs: nn.Module) -> nn.Sequential:
+        """The convolutions with ReLU and BatchNorm in this order."""
+        if self.relu_last:
+            return nn.Sequential(*convs, self.norm(channels), nn.ReLU())
+        return nn.Sequential(nn.ReLU(), *convs, self.norm(channels))
+
+
+def separable(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+    """Depthwise and pointwise, twice; the stride in the first."""
+    return Chain(*(block(channels, step, style, size, dilation=1) for step in (stride, 1)))
+
+
+def dilated(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+    """Depthwise with gaps of one pixel, then pointwise."""
+    return Chain(block(channels, stride, style, size, dilation=2))
+
+
+def block(channels: int, stride: int, style: Style, size: int, *, dilation: int) -> SeparableBlock:
+    """One depthwise and one pointwise convolution, dressed."""
+    depthwise = style.conv(
+        channels,
+        channels,
+        size,
+        stride=stride,
+        padding=dilation * (size // 2),
+        dilation=dilation,
+        groups=channels,
+        bias=False,
+    )
+    pointwise = style.conv(channels, channels, 1, bias=False)
+    return SeparableBlock(depthwise, pointwise, style.norm(channels), relu_last=style.relu_last)
+
+
+def seven_by_one(channels: int, stride: int, style: Style) -> nn.Module:
+    """A full 1x7 convolution followed by a 7x1."""
+    conv = partial(style.conv, channels, channels, bias=False)
+    return style.block(
+        channels,
+        conv((1, 7), stride=(1, stride), padding=(0, 3)),
+        conv((7, 1), stride=(stride, 1), padding=(3, 0)),
+    )
+
+
+def whole(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+    """A full convolution, the "nor_conv" of NAS-Bench-201."""
+    if size == stride == 1 and not style.relu_last:
+        return squeeze(channels, channels, style)
+    conv = style.conv(channels, channels, size, stride=stride, padding=size // 2, bias=False)
+    if stride > 1 or style.relu_last:
+        return style.block(channels, conv)
+    return Chain(WholeBlock(conv, style.norm(channels)))
+
+
+def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
+    """A 3x3 pool; the average leaves the padding out."""
+    pooling = (
+        nn.MaxPool2d(3, stride, padding=1)
+        if kind == "max"
+        else nn.AvgPool2d(3, stride, padding=1, count_include_pad=False)
+    )
+    if (style.searching or style.relu_last) and not style.bare_pools:
+        return Chain(PoolBlock(pooling, style.norm(channels), relu_last=style.relu_last))
+    return Chain(BarePool(pooling))
+
+
+def skip(channels: int, stride: int, style: Style) -> nn.Module:
+    """The identity, or what comes nearest to it at half the size."""
+    return nn.Identity() if stride == 1 else halve(channels, channels, style)
+
+
+def halve(inputs: int, outputs: int, style: Style) -> Chain:
+    """ReLU-conv-BN to half the size, in either order of the operations."""
+    even, odd = (
+        style.conv(inputs, count, 1, stride=2, bias=False)
+        for count in (outputs // 2, outputs - outputs // 2)
+    )
+    return Chain(FactorizedReduce(even, odd, style.norm(outputs)))
+
+
+def squeeze(inputs: int, outputs: int, style: Style) -> Chain:
+    """ReLU-conv-BN to another width, in either order of the operations."""
+    return Chain(PointwiseBlock(style.conv(inputs, outputs, 1, bias=False), style.norm(outputs)))
+
+
+class Noise(nn.Module):
+    """Standard normal noise in place of the input, drawn anew whether training or not."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.randn_like(x[:, :, :: self.stride, :: self.stride])
+
+
+def noise(channels: int, stride: int, style: Style) -> Noise:
+    """What must never be chosen: it learns nothing and tells nothing of the input."""
+    return Noise(stride)
+
+
+Builder = Callable[[int, int, Style], nn.Module]
+
+OPS: dict[str, Builder] = {
+    "sep_conv_3x3": partial(separable, size=3),
+    "sep_conv_5x5": partial(separable, size=5),
+    "sep_conv_7x7": partial(separable, size=7),
+    "dil_conv_3x3": partial(dilated, size=3),
+    "dil_conv_5x5": partial(dilated, size=5),
+    "conv_7x1_1x7": seven_by_one,
+    "max_pool_3x3": partial(pool, kind="max"),
+    "avg_pool_3x3": partial(pool, kind="avg"),
+    "skip_connect": skip,
+    "nor_conv_1x1": partial(whole, size=1),
+    "nor_conv_3x3": partial(whole, size=3),
+    "noise": noise,
+}
+
+TEN = (
+    "sep_conv_3x3",
+    "sep_conv_5x5",
+    "sep_conv_7x7",
+    "dil_conv_3x3",
+    "dil_conv_5x5",
+    "conv_7x1_1x7",
+    "max_pool_3x3",
+    "avg_pool_3x3",
+    "skip_connect",
+    ZERO,
+)
+
+SEVEN = (
+    "max_pool_3x3",
+    "avg_pool_3x3",
+    "skip_connect",
+    "sep_conv_3x3",
+    "sep_conv_5x5",
+    "dil_conv_3x3",
+    "dil_conv_5x5",
+)
+
+# Named sets in the order of their papers; zero has no builder: it is what is left out.
+SETS: dict[str, tuple[str, ...]] = {
+    "vinnas": TEN,
+    "darts": (ZERO, *SEVEN),
+    "seven": SEVEN,
+    # Zela et al. 2020, "Understanding and Robustifying DARTS"; of their S1 see spaces/_edges.py.
+    "s2": ("skip_connect", "sep_conv_3x3"),
+    "s3": (ZERO, "skip_connect", "sep_conv_3x3"),
+    "s4": ("noise", "sep_conv_3x3"),
+}

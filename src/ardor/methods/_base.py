@@ -1,0 +1,133 @@
+"""Methods: posteriors over architectures, each a distribution over gates."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from ardor.architecture import Architecture, Choice, Kept
+from ardor.bayes.divergences import Gates
+from ardor.layers.operations import ZERO
+from ardor.spaces import Net, Space
+
+# Gates, (copies | 1, 1, options) -> the Gauss-Newton diagonal of the data's negative
+# log-likelihood in them, same names, (copies, 1, options), in nats for the whole data set.
+Curvature = Callable[[Gates], Gates]
+# Choice -> option -> a number of epochs.
+Epochs = Mapping[str, Mapping[str, int]]
+
+
+class Method(nn.Module, ABC):
+    """A posterior over architectures: draws gates, learns from the loss, decides at the end.
+
+    Its settings are the keyword arguments of its `__init__`; its parameters are what the gate
+    optimiser learns. All randomness is torch's, so that a run can be continued.
+    """
+
+    bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others
+    # Gates of zero have no gradient: what is under them is not computed, even while gates learn.
+    hard: bool = False
+    conv: type[nn.Conv2d] = nn.Conv2d  # the layer it wants under the operations
+    search: ClassVar[Mapping[str, Any]] = {}  # what it sets otherwise in the search settings
+
+    def __init__(self, space: Space) -> None:
+        super().__init__()
+        self.space = space
+        # A look one weight step ahead when the gates learn: DARTS's second order.
+        self.unrolled = False
+        self.gone: Epochs = {}  # what has left the supernet for good, each after which epoch
+
+    @abstractmethod
+    def sample(self, batch: int, progress: float) -> Gates:
+        """Gates for one forward pass, (copies | 1, batch | 1, options) each."""
+
+    @abstractmethod
+    def probabilities(self) -> Gates:
+        """How sure it is of every option, in [0, 1], (copies | 1, 1, options); for reports."""
+
+    @abstractmethod
+    def draw(self, count: int) -> list[Architecture]:
+        """At most `count` architectures, at least one, the best guess first."""
+
+    def strengths(self) -> Mapping[str, Gates]:
+        """What it knows of every option beside its probability, by quantity: "mean", "snr", ...
+
+        Gates, (copies | 1, 1, options), NaN for options that have left; for logs and reports.
+        """
+        return {}
+
+    def samples(self, count: int) -> list[Counter[Kept]]:
+        """How often the posterior keeps what in `count` draws of an architecture, made on the CPU.
+
+        One count for each group of choices that it decides independently of all others; none from
+        a method that is no posterior over architectures.
+        """
+        return []
+
+    @staticmethod
+    def space_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the given settings of the method ask of the settings of its space."""
+        return {}
+
+    def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
+        """Named terms of the objective beside the likelihood, in nats for the whole data set."""
+        return {}
+
+    def per_image(self, progress: float) -> Mapping[str, Tensor]:
+        """Further named terms, in nats for each image: as heavy however many images there are."""
+        return {}
+
+    def refit(self, curvature: Curvature) -> None:
+        """Called after each epoch in which gates learn, with the net's statistics frozen."""
+
+    @torch.no_grad()
+    def pool(self, rounds: Sequence[Self]) -> None:
+        """Becomes the mean of posteriors that were learned with different weights."""
+        states = [each.state_dict() for each in rounds]
+        for name, own in self.state_dict().items():
+            own.copy_(torch.stack([state[name] for state in states]).mean(0))
+
+    def negligible(self) -> Gates:
+        """Booleans, (copies | 1, 1, options): what is out of the question by the method's own rule.
+
+        A method that calls any so computes with the `rest` of a choice, and hands out the `whole`.
+        """
+        return {}
+
+    def given_up(self) -> Gates:
+        """What is negligible and would not be kept either: it cannot become the answer any more.
+
+        Given up for some epochs in a row, an option leaves the supernet.
+        """
+        found = self.negligible()
+        with torch.random.fork_rng(devices=[]):
+            kept = self.space.masks(self.draw(1)[0]) if found else {}
+        return {name: gate & (kept[name] == 0).to(gate.device) for name, gate in found.items()}
+
+    def stays(self, choice: Choice) -> list[int]:
+        """Where in a choice those options are that have not left the supernet."""
+        gone = self.gone.get(choice.name, {})
+        return [at for at, option in enumerate(choice.options) if option not in gone]
+
+    def rest(self, choice: Choice, whole: Tensor) -> Tensor:
+        """The entries, (..., options), whose options have not left the supernet."""
+        return whole[..., self.stays(choice)]
+
+    def whole(self, choice: Choice, rest: Tensor, gone: float = 0.0) -> Tensor:
+        """An entry for each option, (..., options): `gone` for those that left the supernet."""
+        full = rest.new_full((*rest.shape[:-1], len(choice.options)), gone)
+        at = torch.tensor(self.stays(choice), device=rest.device)
+        return full.index_copy(-1, at, rest)
+
+    def choices(self, *kinds: str) -> list[Choice]:
+        """The choices of these kinds in its space."""
+        return [choice for choice in self.space.choices if choice.kind in kinds]
+
+
+def never_zero(choice: Choice, scores: Tensor) -> Tensor:
+    """Scores under which no space keeps the zero operation."""
+    is_zero = torch.tensor([option == ZERO for option in choice.options], device=scores.device)
+    return scores.masked_fill(is_zero, -torch.inf)

@@ -1,0 +1,1 @@
+"""A network with all it needs to predict; its scores, sizes, card and exports."""

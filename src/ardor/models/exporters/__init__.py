@@ -1,0 +1,1 @@
+"""Exporters: one file each, found by name."""

@@ -1,0 +1,33 @@
+"""A model made smaller: weights that are only noise zeroed, what does nothing taken out."""
+
+from dataclasses import replace
+
+from ardor.architecture import Architecture
+from ardor.layers.variational import PRUNE_AT
+from ardor.models.model import Model
+from ardor.pruning.channels import compact as compact_net
+from ardor.pruning.threshold import fill_
+from ardor.spaces import of as space_of
+
+
+def prune(model: Model, threshold: float = PRUNE_AT) -> Model:
+    """A network of plain weights: the means, zero where log(sigma^2 / mu^2) >= threshold.
+
+    A model with plain weights comes back as it is, but for the auxiliary head.
+    """
+    architecture = without_auxiliary(model.architecture)
+    net = space_of(architecture).build(architecture)
+    fill_(net, model.net, threshold)
+    return Model(net, model.normalise, architecture, model.classes).eval()
+
+
+def compact(model: Model, multiple: int = 1) -> Model:
+    """The same function with fewer channels and operations; of plain weights, in evaluation."""
+    net = compact_net(model.net, model.shape, multiple)
+    return Model(net, model.normalise, model.architecture, model.classes).eval()
+
+
+def without_auxiliary(architecture: Architecture) -> Architecture:
+    """The same network as it is deployed: an auxiliary head only helps to train."""
+    space = replace(space_of(architecture), auxiliary=False)
+    return space.architecture(dict(architecture.kept))

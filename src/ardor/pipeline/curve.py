@@ -1,0 +1,122 @@
+"""The pruning curve: how accurate a network stays as more of its weights leave, and picking."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ardor.bayes.divergences import log_noise_ratio
+from ardor.data import Images
+from ardor.errors import ArdorError
+from ardor.layers.variational import PRUNE_AT, Variational
+from ardor.models.model import Model
+from ardor.models.scores import logits_of, nonzero_parameters
+from ardor.models.smaller import compact, prune
+from ardor.runtime.device import Progress, Runtime
+from ardor.settings.sections import NOTHING
+
+FORMAT = 1
+THRESHOLDS = (*map(float, range(-4, 9)), NOTHING)
+BATCH = 100  # small enough for the caches of a CPU: a curve looks at all images many times
+ALWAYS = (PRUNE_AT, NOTHING)
+APART = 0.03  # of the weights left: thresholds nearer to the one before would tell nothing new
+# Of all weights; each is left at some threshold, however sure or unsure the posterior is.
+SHARES = (0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A network that pruning can give."""
+
+    threshold: float
+    params: int  # that are not zero, and do something
+    accuracy: float
+
+
+def curve(
+    model: Model, images: Images, runtime: Runtime, thresholds: Sequence[float]
+) -> list[Point]:
+    """A network for each threshold of log lambda, and its accuracy on these images."""
+    found: dict[int, Point] = {}
+    points = []
+    for number, threshold in enumerate(thresholds):
+        masked = prune(model, threshold)
+        count = nonzero_parameters(masked.net)
+        if count not in found:  # what leaves at a lower threshold holds what leaves at a higher one
+            small = compact(masked)
+            right = accuracy(small, images, runtime)
+            found[count] = Point(threshold, nonzero_parameters(small.net), right)
+        points.append(Point(threshold, found[count].params, found[count].accuracy))
+        done = (number + 1) / len(thresholds)
+        left = runtime.clock() * (1 / done - 1)
+        terms = {"accuracy": points[-1].accuracy}
+        runtime.report(Progress("curve", number + 1, len(thresholds), done, left, terms))
+    return points
+
+
+def thresholds_of(model: Model) -> list[float]:
+    """Thresholds from which every kind of network follows: round ones, and those for `SHARES`."""
+    layers = [m for m in model.net.modules() if isinstance(m, Variational)]
+    if not layers:
+        raise ArdorError(
+            "the trained network has plain weights: nothing tells which of them are only noise",
+            "train it with train.variational = true",
+        )
+    found = [log_noise_ratio(layer.weight, layer.log_var).detach().flatten() for layer in layers]
+    noise = np.sort(torch.cat(found).double().numpy())
+    places = [round(float(place), 2) for place in np.quantile(noise, SHARES)]
+    kept: list[float] = []
+    before = 0.0
+    for threshold in sorted({*THRESHOLDS, *places}):
+        left = float(np.searchsorted(noise, threshold))
+        if left > (1 + APART) * before or threshold in ALWAYS:
+            kept.append(threshold)
+            before = left
+    return kept
+
+
+def accuracy(model: Model, images: Images, runtime: Runtime) -> float:
+    """The share of images that a network gets right."""
+    normalise = model.normalise.to(runtime.device)
+    logits = logits_of(runtime.place(model.net), images, normalise, runtime, batch=BATCH)
+    return int((logits.argmax(1) == images.labels).sum()) / len(images)
+
+
+def pick(points: Sequence[Point], *, keep_accuracy: float = 0.0, max_params: int = 0) -> Point:
+    """The smallest that is as accurate as asked; without that, the most accurate that is allowed.
+
+    An ArdorError names what comes nearest where none will do.
+    """
+    allowed = [p for p in points if not max_params or p.params <= max_params]
+    good = [point for point in allowed if point.accuracy >= keep_accuracy]
+    if good and keep_accuracy:
+        return min(good, key=lambda point: (point.params, -point.accuracy))
+    if good:
+        return max(good, key=lambda point: (point.accuracy, -point.params))
+    raise too_much(points, allowed, keep_accuracy, max_params)
+
+
+def too_much(
+    points: Sequence[Point], allowed: Sequence[Point], keep_accuracy: float, max_params: int
+) -> ArdorError:
+    """The error where no network will do: it names the most accurate allowed, or the smallest."""
+    if allowed:
+        best = max(allowed, key=lambda point: (point.accuracy, -point.params))
+        asked = f"an accuracy of {keep_accuracy:.2%}"
+        asked += f" and at most {max_params:,} parameters" if max_params else ""
+    else:
+        best = min(points, key=lambda point: point.params)
+        asked = f"at most {max_params:,} parameters"
+    return ArdorError(
+        f"no network of the pruning curve has {asked}; "
+        f"the nearest has {best.params:,}, with an accuracy of {best.accuracy:.2%}",
+        "ask for less: 'ardor prune RUN --curve' shows every network there is",
+    )
+
+
+def to_json(points: Sequence[Point], images: str, count: int) -> dict[str, Any]:
+    """The content of curve.json."""
+    rows = [asdict(point) for point in points]
+    return {"format": FORMAT, "images": images, "count": count, "points": rows}

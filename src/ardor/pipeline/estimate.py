@@ -1,0 +1,180 @@
+"""How long a search and a training would take here, and what memory: a few steps are timed.
+
+Candidates that leave the supernet make a search faster than this. Pruning and what comes after it
+are left out.
+"""
+
+import functools
+import gc
+import tempfile
+from collections.abc import Callable, Mapping
+from math import ceil, floor
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+import torch
+
+from ardor import methods, spaces
+from ardor.architecture import Architecture
+from ardor.data import Dataset, Images
+from ardor.models.scores import logits_of
+from ardor.pipeline.resolve import final_space, resolved, unnamed
+from ardor.runtime import memory
+from ardor.runtime.device import Runtime
+from ardor.searching.loop import SearchLoop, halves
+from ardor.settings.sections import Config
+from ardor.training.timetable import MEASURED, Course, Pace
+from ardor.training.train import TrainLoop, parts_of
+
+TIMED = 3  # steps of a kind, after a first one that is slow
+LONG = 20.0  # seconds: where the first step takes longer, it is the only one
+
+Loop = SearchLoop | TrainLoop
+
+
+def estimate(
+    layers: tuple[Mapping[str, Any], ...],
+    stages: tuple[str, ...],
+    say: Callable[[str], None],
+    given: Architecture | None = None,
+) -> dict[str, Any]:
+    """Seconds and memory of search and training, where those are asked for; nothing is kept."""
+    config, images = resolved(layers)
+    found: dict[str, Any] = {"images": len(images.train), "threads": torch.get_num_threads()}
+    training = functools.partial(of_training, given=given)
+    for stage, of in (("search", of_search), ("train", training)):
+        if stage in stages:
+            say(f"timing steps of {stage} ...")
+            with tempfile.TemporaryDirectory() as folder:
+                found[stage] = of(config, images, Path(folder))
+            gc.collect()  # a loop and its stage know each other
+    return found
+
+
+def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
+    """The search: steps of the weights alone, those with gates, and what lies between epochs."""
+    runtime = Runtime.start(config.device, config.seed)
+    space = spaces.make(config.space["name"], unnamed(config.space))
+    method = methods.make(config.method["name"], space, unnamed(config.method))
+    parts = halves(images.train, config.search, config.seed)
+    loop = SearchLoop(space, method, parts, config.search, folder, runtime)
+    need, course = fitted("search", loop), loop.stage.course
+    if not course.epochs:
+        return told(course, need, 0.0, 0.0, 0.0)
+
+    def step() -> None:
+        loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
+
+    early, late = both(loop, step)
+    course.share = 0.0  # of the held-out images: the fewest that are looked at
+    few = once(loop.finish_epoch)
+    whole = look(loop, loop.held_out)
+    more = max(0.0, loop.looks.share - loop.size / len(loop.held_out))
+    return told(course, need, early, late, few + whole * more, whole)
+
+
+def of_training(
+    config: Config, images: Dataset, folder: Path, given: Architecture | None
+) -> dict[str, Any]:
+    """The training of an architecture, given or drawn at random, at the final network's size."""
+    runtime = Runtime.start(config.device, config.seed)
+    final = final_space(config)
+    architecture = final.adopted(given or methods.make("random", final, {}).draw(1)[0])
+    parts = parts_of(images.train, config.train, config.seed)
+    loop = TrainLoop(architecture, parts, config.train, folder, runtime)
+    need, course = fitted("train", loop), loop.stage.course
+    if not course.epochs:
+        return told(course, need, 0.0, 0.0, 0.0)
+    early, late = both(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
+    return told(course, need, early, late, look(loop, loop.validation))
+
+
+def both(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of a step at the beginning, and of one once steps have become dearer."""
+    early, course = timed(step), loop.stage.course
+    first = course.epochs * course.steps / course.pace.rounds
+    dear = floor(course.pace.dearer_from * first) + 1
+    if not 1 < dear < course.epochs * course.steps:
+        return early, early
+    loop.stage.epoch, loop.stage.step = divmod(dear, course.steps)
+    return early, timed(step)
+
+
+def fitted(section: str, loop: Loop) -> dict[str, Any]:
+    """The memory of a step, and the parts that it must be computed in, which the loop then has."""
+    needed, there = memory.need(loop.net, loop.trial), memory.free(loop.runtime.device)
+    if needed is None:
+        return {"memory_mb": None, "accumulate": loop.parts}
+    asked = {"images": loop.size, "parts": loop.parts}
+    parts = memory.parts_that_fit(needed, there, **asked)
+    if not parts:
+        memory.check(section, needed, there, **asked)
+    loop.parts = parts
+    return {"memory_mb": in_mb(needed.of(ceil(loop.size / parts))), "accumulate": parts}
+
+
+def look(loop: Loop, images: Images) -> float:
+    """Seconds of a look at all of these images, from a look at a batch of them."""
+    if not len(images):
+        return 0.0
+    gates = loop.method.sample(1, 1.0) if isinstance(loop, SearchLoop) else None
+    few = images[torch.arange(min(loop.size, len(images)))]
+    seconds = timed(lambda: logits_of(loop.net, few, loop.normalise, loop.runtime, gates))
+    return seconds * len(images) / len(few)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of a call; the first, which is slow, counts only where calls are long."""
+    first = once(work)
+    return first if first > LONG else median_low(once(work) for _ in range(TIMED))
+
+
+def once(work: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    clock = Runtime().clock
+    work()
+    return clock()
+
+
+def told(
+    course: Course,
+    need: Mapping[str, Any],
+    early: float,
+    late: float,
+    between: float,
+    whole: float = 0.0,
+) -> dict[str, Any]:
+    """What is estimated, with what it was made of; `whole` is a look at all held-out images."""
+    return {
+        "seconds": total(course, early, late, between, whole),
+        "epochs": course.epochs,
+        "steps": course.steps,
+        "warmup_step_seconds": early,
+        "step_seconds": late,
+        "between_seconds": between,
+        "ranking_seconds": course.pace.looks * whole,
+        **need,
+    }
+
+
+def total(course: Course, early: float, late: float, between: float, look: float) -> float:
+    """Seconds of a stage whose steps take `early` while weights warm up and `late` afterwards.
+
+    `between` is what lies between two epochs, and `look` one at all held-out images at the end. A
+    stage that has a time takes no longer than that.
+    """
+    own = course.pace
+    pace = Pace(dearer_from=own.dearer_from, rounds=own.rounds)
+    for _ in range(MEASURED):
+        pace.add_step(1.0, late)
+        if pace.dearer_from:
+            pace.add_step(0.0, early)
+    pace.add_between(between)
+    seconds = pace.left(course.schedule, 0.0, 0, course.steps) + own.looks * look
+    return min(seconds, course.time or seconds)
+
+
+def in_mb(count: float) -> float:
+    """Bytes as megabytes, one digit after the point."""
+    return round(count / 2**20, 1)

@@ -1,0 +1,118 @@
+"""The prune stage: from the trained posterior to the network that is used."""
+
+from typing import Any
+
+import torch
+
+from ardor.errors import ArdorError
+from ardor.models.card import card
+from ardor.models.model import Model
+from ardor.models.scores import (
+    dense_bytes,
+    multiply_adds,
+    nonzero_parameters,
+    parameters,
+    sparse_bytes,
+)
+from ardor.models.smaller import compact, prune
+from ardor.pipeline.curve import Point, accuracy, curve, pick, thresholds_of, to_json
+from ardor.pipeline.run import Run
+from ardor.runtime.files import write_json
+from ardor.settings.sections import NOTHING
+from ardor.training.train import parts_of
+from ardor.training.train import tune as tune_network
+
+CHECKED_IMAGES = 64
+TOLERANCE = 1e-3  # of the largest logit, or of 1: float32 rounds; what is dead has no effect
+WHOLE = 2**30  # no width is a multiple of it: fine-tuning is faster at those the native code knows
+# How fine-tuning differs from the training before it.
+TUNING = {
+    "rate_end": 0.0,
+    "rate_warmup": 0.0,
+    "schedule": "cosine",
+    "variational": False,
+    "drop_path": 0.0,
+}
+
+
+def smaller(run: Run) -> tuple[Model, dict[str, float]]:
+    """The network that is used, and its sizes beside those of the trained one."""
+    trained = run.trained()
+    if run.config.prune.picking:
+        run.set_threshold(picked(run, trained).threshold)
+    masked = prune(trained, run.config.prune.threshold)
+    small = compact(masked, run.config.prune.multiple)
+    facts: dict[str, float] = {
+        "threshold": run.config.prune.threshold,
+        "masked_nonzero_params": nonzero_parameters(masked.net),
+        "compact_max_difference": checked_difference(run, masked, small),
+        **{f"trained_{name}": size for name, size in sizes(prune(trained, NOTHING)).items()},
+    }
+    if run.config.prune.fine_tune:
+        small, tuned = tune(run, masked, small)
+        facts |= tuned
+    return small, {**facts, **sizes(small), "nonzero_params": nonzero_parameters(small.net)}
+
+
+def sizes(model: Model) -> dict[str, int]:
+    """What a network costs."""
+    return {
+        "params": parameters(model.net),
+        "macs": multiply_adds(model.net, model.shape),
+        "file_bytes": dense_bytes(model.net),
+        "sparse_bytes": sparse_bytes(model.net),
+    }
+
+
+def checked_difference(run: Run, masked: Model, small: Model) -> float:
+    """The largest difference of logits between a pruned network and the compact one."""
+    pixels, runtime, logits = run.dataset.train.pixels[:CHECKED_IMAGES], run.runtime(), []
+    for model in (masked, small):
+        with torch.no_grad(), runtime.apart(7):  # the same noise, should a network draw any
+            logits.append(model(pixels))
+    difference = float((logits[0] - logits[1]).abs().max())
+    allowed = TOLERANCE * max(1.0, float(logits[0].abs().max()))
+    if not difference < allowed:
+        raise ArdorError(
+            f"the compact network differs from the pruned one by {difference:.2g}; "
+            f"it must be less than {allowed:.2g}",
+            "nothing was written; please report the architecture.json of this run",
+        )
+    return difference
+
+
+def picked(run: Run, trained: Model) -> Point:
+    """The point of the pruning curve that prune.keep_accuracy and prune.max_params ask for."""
+    points = [Point(**point) for point in measure_curve(run, trained)["points"]]
+    asked = run.config.prune
+    return pick(points, keep_accuracy=asked.keep_accuracy, max_params=asked.max_params)
+
+
+def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any]:
+    """Writes the pruning curve, on validation images: never on those it is tested on."""
+    runtime = run.runtime()
+    to_learn, to_watch = parts_of(run.dataset.train, run.config.train, runtime.seed)
+    images, which = (to_watch, "validation") if len(to_watch) else (to_learn, "training")
+    content = to_json(
+        curve(trained, images, runtime, thresholds or thresholds_of(trained)), which, len(images)
+    )
+    write_json(run.folder / "curve.json", content)
+    return content
+
+
+def tune(run: Run, masked: Model, small: Model) -> tuple[Model, dict[str, float]]:
+    """The pruned network fine-tuned, and its validation accuracy before and after."""
+    settings, runtime = run.config.prune, run.runtime()
+    small.save(run.folder / "pruned", card=card(run.folder, small))
+    changes = {"epochs": settings.fine_tune, "rate": settings.rate, **TUNING}
+    config = run.config.train.model_copy(update=changes)
+    images = run.dataset.train
+    tuned = tune_network(compact(masked, WHOLE), images, config, run=run.folder, runtime=runtime)
+    tuned = compact(tuned, settings.multiple)
+    validation = parts_of(images, config, runtime.seed)[1]
+    if not len(validation):
+        return tuned, {}
+    return tuned, {
+        "untuned_validation_accuracy": accuracy(small, validation, runtime),
+        "validation_accuracy": accuracy(tuned, validation, runtime),
+    }

@@ -1,0 +1,143 @@
+"""From what a person sets to every setting of a run, checked before anything is done."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ardor import data, methods, spaces
+from ardor.errors import ArdorError
+from ardor.runtime.device import find_device
+from ardor.settings.fields import complete
+from ardor.settings.sections import Config, resolve
+
+SIZES = ("image", "classes")  # settings of a space that follow from the images
+
+
+def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Dataset]:
+    """All settings, defaults, the method's own, the given ones; and the images they follow from."""
+    config = layered(layers)
+    find_device(config.device)
+    check_without_sizes("space", config.space)
+    images = data.load(seed=config.seed, **config.data.model_dump())
+    sized = config.model_copy(update={"space": {**config.space, **sizes(images)}})
+    return completed(sized), images
+
+
+def layered(layers: tuple[Mapping[str, Any], ...]) -> Config:
+    """The settings that need no images: defaults, the method's own, the given ones."""
+    method = methods.find(resolve(*layers).method["name"])
+    config = resolve({"search": dict(method.search)}, *layers)
+    return config.model_copy(update={"space": {**config.space, **asked_of_space(config)}})
+
+
+def asked_of_space(config: Config) -> dict[str, Any]:
+    """What the settings of the method ask of the space.
+
+    Given ones must be heard: an ArdorError where that is denied. Defaults give way to the space.
+    """
+    method, space = methods.find(config.method["name"]), spaces.find(config.space["name"])
+    settings = complete("method", method, unnamed(config.method))
+    known = complete("space", space, {})
+    asked = dict(method.space_settings({name: settings[name] for name in unnamed(config.method)}))
+    for name, value in asked.items():
+        if name not in known:
+            raise ArdorError(
+                f"space '{config.space['name']}' has no setting '{name}', as the method's ask for",
+                "use another space, or leave the settings of the method at their defaults",
+            )
+        given = complete("space", space, {name: config.space.get(name, value)})[name]
+        if given != value:
+            raise ArdorError(
+                f"space.{name} = {given!r} must be {value!r} with these settings of the method",
+                f"leave out space.{name}: it follows from the method",
+            )
+    open_ = {name: value for name, value in known.items() if name not in config.space}
+    wished = method.space_settings(settings).items()
+    return {**{n: value for n, value in wished if n in open_ and value != open_[n]}, **asked}
+
+
+def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | None:
+    """The first setting that a run made with these layers would have otherwise, in words."""
+    now = layered(layers)
+    space = {**now.space, **{name: made.space[name] for name in SIZES if name in made.space}}
+    new, old = (
+        flat(completed(config).model_dump())
+        for config in (now.model_copy(update={"space": space}), made)
+    )
+    passed = {"data.memory"}  # changes no result
+    if made.prune.picking:
+        passed.add("prune.threshold")  # follows from what it picked
+    if os.path.realpath(made.data.source) == os.path.realpath(now.data.source):
+        passed.add("data.source")  # one place, in other words
+    for name in sorted((old.keys() | new.keys()) - passed):
+        if old.get(name) != new.get(name):
+            return f"{name} = {old.get(name)!r}, not {new.get(name)!r}"
+    return None
+
+
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their full names: "search.epochs"; lists as tuples, whatever was read."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{below}": entry for below, entry in flat(value).items()}
+        else:
+            found[name] = tuple(value) if isinstance(value, list) else value
+    return found
+
+
+def sizes(images: data.Dataset) -> dict[str, Any]:
+    """The settings of a space that follow from the images."""
+    return dict(zip(SIZES, (images.shape, len(images.classes)), strict=True))
+
+
+def check_without_sizes(section: str, given: Mapping[str, Any]) -> None:
+    """An ArdorError where a person sets what follows from the images."""
+    for name in SIZES:
+        if name in given:
+            raise ArdorError(
+                f"{section}.{name} = {given[name]!r} must be left out: it follows from the images",
+                "data.size and data.channels change the images",
+            )
+
+
+def completed(config: Config) -> Config:
+    """With every setting of space and method; an ArdorError where those or the network's fail."""
+    searched = spaces.find(config.space["name"])
+    space = complete("space", searched, unnamed(config.space))
+    method = complete("method", methods.find(config.method["name"]), unnamed(config.method))
+    whole = searched(**space)
+    whole.check_size()
+    check_network(config, whole)
+    named = {
+        "space": {"name": config.space["name"], **space},
+        "method": {"name": config.method["name"], **method},
+    }
+    return config.model_copy(update=named)
+
+
+def check_network(config: Config, searched: spaces.Space) -> None:
+    """An ArdorError where the final network would ask for other decisions than the search makes."""
+    before, after = (
+        {choice.name: set(choice.options) for choice in space.choices}
+        for space in (searched, final_space(config))
+    )
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before or not before[name] <= after.get(name, set()):
+            raise ArdorError(
+                f"network settings {config.network} change the choice '{name}' of the search",
+                "they may change sizes such as channels, or how often a shared cell is repeated",
+            )
+
+
+def final_space(config: Config) -> spaces.Space:
+    """The space at the size of the final network."""
+    check_without_sizes("network", config.network)
+    cls = spaces.find(config.space["name"])
+    settings = {**unnamed(config.space), **config.network}
+    return cls(**complete("network", cls, settings))
+
+
+def unnamed(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a section without the name of what they are for."""
+    return {key: value for key, value in section.items() if key != "name"}

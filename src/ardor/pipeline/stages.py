@@ -1,0 +1,191 @@
+"""The stages of a run: each reads what the one before wrote, from where it was left."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from ardor import methods
+from ardor.errors import ArdorError, Interrupted
+from ardor.models.card import card
+from ardor.models.exporters.onnx import export as export_onnx
+from ardor.models.exporters.onnx import latencies, to_onnx
+from ardor.models.model import Model
+from ardor.models.scores import logits_of, scores
+from ardor.models.smaller import prune as pruned
+from ardor.pipeline.prune_stage import smaller
+from ardor.pipeline.resolve import completed, unnamed
+from ardor.pipeline.run import CHANGEABLE, NO_COST, STAGES, WRITTEN, Run
+from ardor.reporting import draw
+from ardor.reporting import report as report_page
+from ardor.runtime.device import measured
+from ardor.runtime.files import write, write_json
+from ardor.searching.loop import search as search_space
+from ardor.training.train import train as train_network
+
+Figures = dict[str, float]
+CHECKED_IMAGES = 64
+# Metrics of an earlier pruning and of what came after it, by how they begin.
+DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
+
+
+def finish(run: Run) -> None:
+    """Does every stage that was asked for and is not done."""
+    with run.held():
+        for stage in run.stages:
+            if not run.done(stage):  # asked anew each time: one done anew undoes those after it
+                do(run, stage)
+
+
+def do(run: Run, stage: str) -> None:
+    """One stage, from where it was left; done when its figures and its cost are kept at the end."""
+    steps: dict[str, Callable[[Run], Figures]] = {
+        "search": search,
+        "train": train,
+        "prune": prune,
+        "export": export,
+        "evaluate": evaluate,
+        "report": report,
+    }
+    with run.held():
+        with unfinished(run, stage), costed(run, stage) as cost:
+            if stage in CHANGEABLE:
+                run.write_config()  # under the mark: what was made with other settings is not done
+            found = steps[stage](run)
+        if stage == "prune":
+            forget_after(run, stage)
+        run.add_metrics(stage, **found, stages={stage: cost})
+        if stage == "prune":
+            run.drop_checkpoints("tune")
+
+
+def search(run: Run) -> Figures:
+    """Finds the architecture."""
+    runtime = run.runtime()
+    run.config = completed(run.config)  # config.json may be edited, and a search is long
+    space = run.space()
+    method = methods.make(run.config.method["name"], space, unnamed(run.config.method))
+    found = search_space(
+        space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
+    )
+    write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
+    write_json(run.folder / "architecture.json", found.to_json())
+    return {"taken_out": sum(map(len, found.gone.values())), **found.watched}
+
+
+def train(run: Run) -> Figures:
+    """Trains the network from scratch."""
+    runtime = run.runtime()
+    model = train_network(
+        run.network,
+        run.dataset.train,
+        run.dataset.classes,
+        run.config.train,
+        run=run.folder,
+        runtime=runtime,
+    )
+    model.cpu().save(run.folder / "trained", card=card(run.folder, model))
+    return {}
+
+
+def prune(run: Run) -> Figures:
+    """Zeroes the weights that are only noise, takes out what does nothing, fine-tunes the rest."""
+    small, facts = smaller(run)
+    small.save(run.folder / "model", card=card(run.folder, small))
+    return facts
+
+
+def export(run: Run) -> Figures:
+    """Writes the ONNX file, checks it on training images, and times it."""
+    model, path = run.plain(), run.folder / "export" / "model.onnx"
+    files = {"": b""}
+    if run.done("prune"):
+        files["trained_"] = to_onnx(pruned(run.trained(), float("inf")))
+    difference = export_onnx(model, path, run.dataset.train.pixels[:CHECKED_IMAGES])
+    files[""] = path.read_bytes()
+    times = latencies(list(files.values()), model.shape)
+    return {
+        "onnx_max_difference": difference,
+        **{f"{which}onnx_bytes": len(content) for which, content in files.items()},
+        **{f"{which}latency_ms": ms for which, ms in zip(files, times, strict=True)},
+    }
+
+
+def evaluate(run: Run) -> Figures:
+    """The last measurement: the first time that test images are looked at."""
+    results = {"test": tested(run, run.plain())}
+    if run.done("prune"):
+        results["trained_test"] = tested(run, pruned(run.trained(), float("inf")))
+        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results["test"]))
+    before = results.get("trained_test", results["test"])
+    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before))
+    return {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
+
+
+def tested(run: Run, model: Model) -> dict[str, float]:
+    """Scores on the test images."""
+    if model.classes != run.dataset.classes:
+        raise ArdorError(
+            f"classes of '{run.config.data.source}' are {', '.join(run.dataset.classes)}; "
+            f"the network was trained for {', '.join(model.classes)}",
+            "put the images back as they were",
+        )
+    runtime = run.runtime()
+    images = run.dataset.test
+    logits = logits_of(
+        runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
+    )
+    return scores(logits, images.labels)
+
+
+def report(run: Run) -> Figures:
+    """One HTML page of the run."""
+    write(run.folder / "report.html", report_page(run.folder))
+    return {}
+
+
+def forget_after(run: Run, stage: str) -> None:
+    """Removes what was derived from a stage that has been done anew."""
+    for later in STAGES[STAGES.index(stage) + 1 :]:
+        if later in WRITTEN:
+            (run.folder / WRITTEN[later]).unlink(missing_ok=True)
+    kept = {k: v for k, v in run.metrics.items() if not k.startswith(DERIVED)}
+    write_json(run.folder / "metrics.json", kept)
+
+
+@contextmanager
+def unfinished(run: Run, stage: str) -> Iterator[None]:
+    """Has metrics.json say that a stage is under way; where it is refused, all stays as it was.
+
+    What a stage is known by it writes last: refused, it has not, and what was there is still true.
+    """
+    path = run.folder / "metrics.json"
+    before = run.metrics if path.exists() else {}
+    run.add_metrics(unfinished={stage: 1})
+    try:
+        yield
+    except ArdorError:
+        if not before:
+            path.unlink(missing_ok=True)
+        with suppress(ArdorError):  # on a full disk it stays unfinished, and is done again
+            if before:
+                write_json(path, before)
+        raise
+
+
+@contextmanager
+def costed(run: Run, stage: str) -> Iterator[dict[str, float]]:
+    """A stage's time and peak memory, with what it took before it was interrupted."""
+    before = run.metrics["stages"].get(stage, NO_COST)
+    total: dict[str, float] = {}
+    stopped: Interrupted | None = None
+    with measured() as cost:
+        try:
+            yield total
+        except Interrupted as error:
+            stopped = error
+    total["seconds"] = round(before["seconds"] + cost.seconds, 3)
+    total["peak_memory_mb"] = max(before["peak_memory_mb"], cost.peak_memory_mb)
+    if "core_seconds" in before:  # an older run has not counted what it took at first
+        total["core_seconds"] = round(before["core_seconds"] + cost.core_seconds, 3)
+    if stopped:
+        run.add_metrics(stages={stage: total})
+        raise stopped

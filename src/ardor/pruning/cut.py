@@ -1,0 +1,116 @@
+"""Layers cut down to some of their channels, and the record of it that a saved model carries."""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ardor.errors import ArdorError
+from ardor.layers.mixed import Mixed
+from ardor.pruning.trace import Layer, is_depthwise, layers_of
+from ardor.spaces import Net
+
+
+def widths(layer: Layer) -> list[int]:
+    """Channels of a layer's input and of its output."""
+    if isinstance(layer, nn.BatchNorm2d):
+        return [layer.num_features] * 2
+    if isinstance(layer, nn.Linear):
+        return [layer.in_features, layer.out_features]
+    return [layer.in_channels, layer.out_channels]
+
+
+@torch.no_grad()
+def cut_(layer: Layer, inputs: Tensor, outputs: Tensor) -> None:
+    """Leaves a layer only these channels of its input and output."""
+    weight = layer.weight[outputs]
+    if isinstance(layer, nn.BatchNorm2d):
+        layer.num_features = len(outputs)
+        if layer.running_mean is not None and layer.running_var is not None:
+            layer.running_mean = layer.running_mean[outputs]
+            layer.running_var = layer.running_var[outputs]
+    elif is_depthwise(layer):
+        layer.in_channels = layer.out_channels = layer.groups = len(outputs)
+    else:
+        weight = weight[:, inputs]
+        kind = "features" if isinstance(layer, nn.Linear) else "channels"
+        setattr(layer, f"in_{kind}", len(inputs))
+        setattr(layer, f"out_{kind}", len(outputs))
+    layer.weight = nn.Parameter(weight)
+    if layer.bias is not None:
+        layer.bias = nn.Parameter(layer.bias[outputs])
+
+
+def record(net: Net, full: Net) -> dict[str, Any]:
+    """How a network differs from the one that its architecture builds; empty if it does not."""
+    modules, layers, built = dict(net.named_modules()), layers_of(net), layers_of(full)
+    missing = {name for name, _ in full.named_modules() if name not in modules}
+    cut = {n: widths(layer) for n, layer in layers.items() if widths(layer) != widths(built[n])}
+    if not missing and not cut:
+        return {}
+    return {"gone": sorted(n for n in missing if parent(n) not in missing), "widths": cut}
+
+
+def parent(name: str) -> str:
+    """The name of the module that a module is in."""
+    return name.rpartition(".")[0]
+
+
+def fit_(net: Net, shape: tuple[int, int, int], found: Any, path: Path) -> None:
+    """Cuts a network as `record` tells; an ArdorError unless it tells of a smaller one that works.
+
+    Nothing is made larger than the architecture builds it, whatever the file says.
+    """
+    entries = found if isinstance(found, Mapping) else {}
+    gone, cut = entries.get("gone"), entries.get("widths")
+    if not isinstance(gone, list) or not isinstance(cut, Mapping) or len(entries) != 2:
+        raise strange(path, "'compact' must hold 'gone' and 'widths'")
+    for name in gone:
+        _take_out_(net, name, path)
+    layers = layers_of(net)
+    for name, pair in cut.items():
+        if name not in layers:
+            raise strange(path, f"the network has no layer '{name}'")
+        _narrow_(name, layers[name], pair, path)
+    net.forget_shapes_()
+    _check_runs(net, shape, path)
+
+
+def _take_out_(net: Net, name: Any, path: Path) -> None:
+    """Removes a candidate."""
+    mixed, _, option = str(name).rpartition(".candidates.")
+    edge = dict(net.named_modules()).get(mixed)
+    if not isinstance(edge, Mixed) or option not in edge.candidates:
+        raise strange(path, f"the network has no operation {name!r}")
+    del edge.candidates[option]
+
+
+def _narrow_(name: str, layer: Layer, pair: Any, path: Path) -> None:
+    """Cuts a layer to that many channels of its input and output, the first ones."""
+    most = widths(layer)
+    alike = isinstance(layer, nn.BatchNorm2d) or is_depthwise(layer)
+    if not (
+        isinstance(pair, list)
+        and [type(n) for n in pair] == [int, int]
+        and all(0 < n <= limit for n, limit in zip(pair, most, strict=True))
+        and (pair[0] == pair[1] or not alike)
+    ):
+        raise strange(path, f"widths of '{name}' are {pair!r}; must be from [1, 1] to {most}")
+    cut_(layer, *(torch.arange(n) for n in pair))
+
+
+def _check_runs(net: Net, shape: tuple[int, int, int], path: Path) -> None:
+    """An ArdorError unless an image gets through."""
+    double = copy.deepcopy(net).to("meta").eval()  # where nothing is computed
+    try:
+        double(torch.zeros(1, *shape, device="meta"))
+    except RuntimeError as error:
+        raise strange(path, "widths of its layers do not fit each other") from error
+
+
+def strange(path: Path, reason: str) -> ArdorError:
+    """The error for a record that Ardor did not write."""
+    return ArdorError(f"'{path}' is of no network: {reason}", "put back what Ardor wrote there")

@@ -1,0 +1,290 @@
+"""The report of a run: its files made into what the template shows, section by section."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from ardor.architecture import Architecture, Probabilities, against_odds, certainty
+from ardor.reporting import pruning_curve
+from ardor.reporting.cells import cells, summary
+from ardor.reporting.certainty import bars, strength_tables, strips, taken_out
+from ardor.reporting.charts import charts
+from ardor.reporting.drawing import picture
+from ardor.reporting.format import (
+    count,
+    duration,
+    number,
+    operation,
+    percent,
+    scientific,
+    setting,
+    short,
+)
+from ardor.reporting.read import Run, read
+from ardor.reporting.runners_up import verdict
+from ardor.reporting.svg import render, stylesheet
+
+_STAGES = {"search": "Search", "train": "Training", "tune": "Fine-tuning"}
+_APART = ("format", "command", "versions", "place")  # of config.json; told in the footer, or not
+_CANDIDATES = 10
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline number."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def report(run: Path) -> str:
+    """The page of a run folder, from its files alone; what the run has not done is left out."""
+    found = read(run)
+    architecture = found.architecture or Architecture.of("", {}, {})
+    page = _template().render(
+        title=_title(found, run),
+        style=Markup(stylesheet()),
+        cards=list(_cards(found)),
+        lead=_lead(found),
+        **_found(found),
+        bars=list(bars(architecture, found.probabilities)),
+        strips=list(strips(architecture, found.probabilities)),
+        strengths=list(strength_tables(architecture, found.probabilities, found.strengths)),
+        stages=_courses(found),
+        warnings=list(_warnings(found)),
+        taken_out=list(taken_out(found.epochs.get("search", []))),
+        **_pruning(found),
+        costs=_costs(found.metrics),
+        settings=_settings(found.config),
+        command=str(found.config.get("command", "")),
+        versions=_flat(found.config.get("versions")),
+        markup=Markup,
+    )
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader("ardor.reporting", ".")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment.get_template("page.html.j2")
+
+
+def _title(found: Run, run: Path) -> str:
+    method, data = (_name(found.config.get(key)) for key in ("method", "data"))
+    if method and data:
+        return f"{method} on {data}"
+    return method or data or run.resolve().name
+
+
+def _name(section: Any) -> str:
+    """What a section of the config calls itself."""
+    if not isinstance(section, Mapping):
+        return str(section) if section else ""
+    if section.get("name"):
+        return str(section["name"])
+    source = str(section.get("source") or section.get("path") or "")
+    return Path(source).name or source
+
+
+def _cards(found: Run) -> Iterator[Card]:
+    metrics = {key: number(value) for key, value in found.metrics.items()}
+    accuracy, before = metrics.get("test_accuracy"), metrics.get("trained_test_accuracy")
+    if accuracy is not None:
+        note = f"{percent(before, 1)} before pruning" if before is not None else ""
+        yield Card("Test accuracy", percent(accuracy, 1), note)
+    nll, ece, brier = (metrics.get(f"test_{key}") for key in ("nll", "ece", "brier"))
+    if ece is not None:
+        notes = [("likelihood loss", nll), ("Brier score", brier)]
+        note = ", ".join(f"{label} {value:.3g}" for label, value in notes if value is not None)
+        yield Card("Calibration error", percent(ece, 1), note)
+    yield from _size_cards(metrics)
+    seconds = _seconds(found)
+    if seconds:
+        yield Card("Time", duration(seconds), "all stages together")
+
+
+def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
+    params, nonzero = metrics.get("params"), metrics.get("nonzero_params")
+    if nonzero is not None and params:
+        note = f"of {count(params)}, {percent(nonzero / params, 1)}"
+        yield Card("Non-zero parameters", count(nonzero), note)
+    if params is not None and (nonzero is None or metrics.get("trained_params") is not None):
+        yield Card("Parameters", count(params), _before(metrics.get("trained_params"), count))
+    macs, apart = metrics.get("macs"), metrics.get("onnx_max_difference")
+    if macs is not None:
+        before = _before(metrics.get("trained_macs"), short)
+        yield Card("Multiply-adds", short(macs), before or f"{count(macs)} for one image")
+    latency, sparse = metrics.get("latency_ms"), metrics.get("sparse_bytes")
+    if sparse is not None:
+        dense = _before(metrics.get("trained_file_bytes"), _kilobytes)
+        yield Card("Size, stored sparsely", _kilobytes(sparse), dense)
+    if latency is not None:
+        before = _before(metrics.get("trained_latency_ms"), "{:.3g} ms".format)
+        yield Card("Time for one image", f"{latency:.3g} ms", before)
+    if apart is not None:
+        yield Card("ONNX export", "agrees", f"largest difference {scientific(apart)}")
+
+
+def _before(value: float | None, say: Callable[[float], str]) -> str:
+    """What it was before pruning, where that is known."""
+    return "" if value is None else f"{say(value)} before pruning"
+
+
+def _kilobytes(size: float) -> str:
+    return f"{size / 1000:,.1f} kB"
+
+
+def _seconds(found: Run) -> float:
+    """Of all stages; of the logged epochs where the run did not come to an end."""
+    stages = [seconds for _, seconds, _ in _stages(found.metrics)]
+    logged = [number(line.get("seconds")) for lines in found.epochs.values() for line in lines]
+    return sum(s or 0.0 for s in stages or logged)
+
+
+def _lead(found: Run) -> list[str]:
+    """The result in sentences."""
+    edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
+    sentences = []
+    kept = _known(found)[0].options
+    if mean := certainty(kept, found.probabilities):
+        sentences.append(f"The posterior puts {percent(mean)} on what was kept, on average.")
+    if many := len(against_odds(kept, found.probabilities)):
+        sentences.append(f"Against its odds {many} {'is' if many == 1 else 'are'} kept.")
+    judged = [edge for edge in edges if edge.probability is not None]
+    if judged:
+        close = sum(bool(edge.remark) for edge in judged)
+        verb = "is" if close == 1 else "are"
+        sentences.append(f"Of {len(judged)} kept operations, {close or 'none'} {verb} in doubt.")
+    return sentences
+
+
+def _known(found: Run) -> tuple[Architecture, Probabilities]:
+    return found.architecture or Architecture.of("", {}, {}), found.probabilities
+
+
+def _found(found: Run) -> dict[str, Any]:
+    """The drawing, the kept edges and the candidates that were ranked."""
+    if found.architecture is None:
+        return {"drawing": None, "edges": [], "candidates": [], "others": []}
+    drawn = picture(found.architecture, found.probabilities)
+    # Below that share of its natural width the drawing scrolls: its text would be too small.
+    return {
+        "drawing": Markup(render(drawn)),
+        "narrowest": round(0.85 * float(drawn.attrib["width"])),
+        "edges": list(_edges(found)),
+        "candidates": _candidates(found, found.architecture),
+        "others": found.others,
+        "verdict": verdict(found.probability, found.others),
+    }
+
+
+def _edges(found: Run) -> Iterator[tuple[str, ...]]:
+    for cell in cells(*_known(found)):
+        for edge in cell.edges:
+            chance, other = edge.probability, edge.runner_up
+            yield (
+                cell.title,
+                f"{cell.word(edge.source)} → {cell.word(edge.target)}",
+                operation(edge.operation),
+                "" if chance is None else percent(chance),
+                f"{operation(other[0])}, {percent(other[1])}" if other else "",
+                edge.remark,
+            )
+
+
+def _candidates(found: Run, taken: Architecture) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for rank, candidate in enumerate(found.candidates[:_CANDIDATES], 1):
+        accuracy, nll = (number(candidate.get(f"held_out_{key}")) for key in ("accuracy", "nll"))
+        kept = candidate.get("kept")
+        options = kept if isinstance(kept, Mapping) else {}
+        apart = [c for c, names in options.items() if set(names) != set(taken.options.get(c, ()))]
+        rows.append((
+            str(rank),
+            "" if accuracy is None else percent(accuracy, 1),
+            "" if nll is None else f"{nll:.3f}",
+            summary(apart) if apart else "nothing: this one was taken",
+        ))  # fmt: skip
+    return rows
+
+
+def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
+    """Title, epochs and charts of each stage, the search first."""
+    stages = sorted(found.epochs, key=lambda stage: [*_STAGES, stage].index(stage))
+    return [
+        (_STAGES.get(s, s), len(found.epochs[s]), [Markup(c) for c in charts(found.epochs[s])])
+        for s in stages
+    ]
+
+
+def _warnings(found: Run) -> Iterator[tuple[int, str]]:
+    """What the collapse watch said, and after which epoch."""
+    for entry in found.epochs.get("search", []):
+        watch = entry.get("watch")
+        warnings = watch.get("warnings") if isinstance(watch, Mapping) else None
+        for warning in warnings if isinstance(warnings, list) else ():
+            yield int(entry["epoch"]), str(warning)
+
+
+def _pruning(found: Run) -> dict[str, Any]:
+    """The pruning curve, as a picture and in numbers."""
+    networks = pruning_curve.networks(found.curve)
+    if not networks:
+        return {"pruning": None}
+    rows = [(n.words, count(n.params), percent(n.accuracy, 2)) for n in networks]
+    drawn = pruning_curve.chart(networks, number(found.metrics.get("threshold")))
+    return {
+        "pruning": Markup(drawn),
+        "networks": rows,
+        "looked_at": f"{found.curve.get('count')} {found.curve.get('images')} images",
+    }
+
+
+def _stages(metrics: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]]:
+    stages = metrics.get("stages")
+    for name, cost in stages.items() if isinstance(stages, Mapping) else ():
+        if isinstance(cost, Mapping):
+            yield str(name), number(cost.get("seconds")) or 0.0, number(cost.get("peak_memory_mb"))
+
+
+def _costs(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    stages = list(_stages(metrics))
+    peaks = [peak for *_, peak in stages if peak is not None]
+    if len(stages) > 1:
+        stages.append(("together", sum(s for _, s, _ in stages), max(peaks, default=None)))
+    return [
+        (_STAGES.get(name, name).capitalize(), duration(seconds), _memory(peak))
+        for name, seconds, peak in stages
+    ]
+
+
+def _memory(megabytes: float | None) -> str:
+    if megabytes is None:
+        return ""
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
+
+
+def _settings(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Sections of the config, each with its settings; loose ones come first."""
+    shown = {key: value for key, value in config.items() if key not in _APART}
+    loose = [(k, setting(v)) for k, v in shown.items() if not isinstance(v, Mapping)]
+    sections = [(key, _flat(value)) for key, value in shown.items() if isinstance(value, Mapping)]
+    return [(name, rows) for name, rows in [("run", loose), *sections] if rows]
+
+
+def _flat(section: Any, prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for key, value in section.items() if isinstance(section, Mapping) else ():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{prefix}{key}.")
+        else:
+            rows.append((f"{prefix}{key}", setting(value)))
+    return rows

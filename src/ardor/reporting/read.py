@@ -1,0 +1,100 @@
+"""What a run folder holds, read as far as it goes: a run may be unfinished or have been killed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ardor.architecture import Architecture, Probabilities
+from ardor.errors import ArdorError
+from ardor.reporting.certainty import Strengths
+from ardor.reporting.format import number
+from ardor.reporting.runners_up import Other, others
+from ardor.runtime.files import read_json, read_log
+
+Epoch = Mapping[str, Any]
+T = TypeVar("T", bound=Mapping[str, Any])
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of a run folder; what is missing is empty."""
+
+    config: Mapping[str, Any]
+    architecture: Architecture | None
+    probabilities: Probabilities
+    strengths: Strengths
+    probability: float | None  # of the architecture
+    others: list[Other]  # likely architectures that were not taken
+    candidates: list[Mapping[str, Any]]
+    metrics: Mapping[str, Any]
+    epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
+    curve: Mapping[str, Any]  # accuracy by parameters
+
+
+def read(run: Path) -> Run:
+    """The run in a folder."""
+    if not run.is_dir():
+        raise ArdorError(f"no run folder '{run}'", "name the folder that 'ardor run' wrote")
+    found = _load(run / "architecture.json")
+    epochs = _epochs(run / "log.jsonl")
+    candidates = found.get("candidates")
+    architecture = Architecture.from_json(found) if found else None
+    searched = epochs.get("search", [])
+    return Run(
+        config=_load(run / "config.json"),
+        architecture=architecture,
+        probabilities=_numbers(found.get("probabilities"))
+        or _last(searched, "probabilities", _numbers),
+        strengths=_strengths(found.get("strengths")) or _last(searched, "strengths", _strengths),
+        probability=number(found.get("probability")),
+        others=list(others(found.get("runners_up"), architecture)) if architecture else [],
+        candidates=[c for c in candidates if _is_map(c)] if isinstance(candidates, list) else [],
+        metrics=_load(run / "metrics.json"),
+        epochs=epochs,
+        curve=_load(run / "curve.json"),
+    )
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    """The object in a JSON file; empty if there is no file."""
+    content = read_json(path, finite=False) if path.exists() else {}
+    if not isinstance(content, dict):
+        raise ArdorError(f"'{path}' holds no JSON object", "restore or delete the file")
+    return content
+
+
+def _epochs(path: Path) -> dict[str, list[Epoch]]:
+    """The log by stage; of an epoch that was run twice after a resume, the later line."""
+    stages: dict[str, dict[int, Epoch]] = {}
+    for _, entry in read_log(path):
+        stages.setdefault(entry["stage"], {})[entry["epoch"]] = entry
+    return {stage: [lines[e] for e in sorted(lines)] for stage, lines in stages.items()}
+
+
+def _last(epochs: list[Epoch], name: str, read: Callable[[Any], T]) -> T:
+    """The last of these that a search logged: all there is if it was stopped."""
+    logged = (read(epoch.get(name)) for epoch in reversed(epochs))
+    return next((found for found in logged if found), read(None))
+
+
+def _numbers(content: Any) -> Probabilities:
+    """Choice -> option -> probability, without what is not a number."""
+    if not _is_map(content):
+        return {}
+    return {
+        str(choice): {str(o): p for o, raw in options.items() if (p := number(raw)) is not None}
+        for choice, options in content.items()
+        if _is_map(options)
+    }
+
+
+def _strengths(content: Any) -> Strengths:
+    """Choice -> option -> quantity -> its value, without what is not a number."""
+    if not _is_map(content):
+        return {}
+    return {str(choice): _numbers(options) for choice, options in content.items()}
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)

@@ -1,0 +1,132 @@
+"""What a step will need of the machine's memory, before the first step."""
+
+import ctypes
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ardor.errors import ArdorError
+from ardor.runtime.device import random_states, restore_random_states
+from ardor.runtime.room import left, size
+
+TRIED = (2, 8)  # images of the two passes that are measured
+# Of the weights: gradients, two moments of an optimiser, and one on the way to a checkpoint.
+COPIES = 4
+WASTE = 1.1  # what the allocator loses between tensors, as seen on supernets of 1 to 4 GB
+# What must be free, as a multiple of the need: with layers that keep many tensors glibc 2.36, which
+# cannot use an aligned block again for one of its own size, was seen to lose half as much again.
+ROOM = 1.6
+
+
+class _Allocated(ctypes.Structure):
+    """glibc's struct mallinfo2."""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "free_chunks", "fast", "mappings")),
+        *((name, ctypes.c_size_t) for name in ("mapped", "unused", "fast_free", "used")),
+        *((name, ctypes.c_size_t) for name in ("free", "releasable")),
+    ]
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes of a step: those that every step needs, and those of each image."""
+
+    fixed: float
+    image: float
+
+    def of(self, images: int) -> float:
+        """With so many images at a time."""
+        return self.fixed + self.image * images
+
+    def fits(self, images: int, there: float) -> bool:
+        """Whether so many at a time are safe with what is there."""
+        return ROOM * self.of(images) <= there
+
+
+def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
+    """What a step needs, from small forward passes; None where nobody counts the bytes.
+
+    A step holds the most when it turns from forward to backward, so that the graph of a forward
+    pass is what is measured. Random states and statistics of the net are as before afterwards.
+    """
+    device = next(net.parameters()).device
+    buffers = [(buffer, buffer.clone()) for buffer in net.buffers()]
+    states = random_states()
+    try:
+        # The first pass also fills caches that stay.
+        _, few, more = (_held(device, forward, images) for images in (TRIED[0], *TRIED))
+    finally:
+        restore_random_states(*states)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+    image = (more - few) / (TRIED[1] - TRIED[0])
+    if image <= 0:  # another allocator than the one that was asked
+        return None
+    weights = sum(p.numel() * p.element_size() for p in net.parameters())
+    fixed = max(0.0, few - TRIED[0] * image)
+    return Need(WASTE * (fixed + COPIES * weights), WASTE * image)
+
+
+def _held(device: torch.device, forward: Callable[[int], object], images: int) -> int:
+    """Bytes that the result of a pass holds on to."""
+    gc.collect()  # or garbage of before might leave in between
+    before = in_use(device)
+    graph = forward(images)
+    held = in_use(device) - before
+    del graph
+    return held
+
+
+def in_use(device: torch.device) -> int:
+    """Bytes that are allocated now; always 0 where that is not known."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    try:
+        ask = ctypes.CDLL(None).mallinfo2  # glibc from 2.33 on
+    except (OSError, AttributeError):
+        return 0
+    ask.restype = _Allocated
+    found = ask()
+    return int(found.mapped + found.used)  # large tensors have mappings of their own
+
+
+def free(device: torch.device, root: Path = Path("/")) -> float:
+    """Bytes that may still be taken; infinite where that is not known."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    return left(root) if device.type == "cpu" else float("inf")
+
+
+def said(needed: float, there: float) -> str:
+    """The estimate in words."""
+    free = f", {size(there)} are free" if there < float("inf") else ""
+    return f"a step needs about {size(needed)} of memory{free}"
+
+
+def parts_that_fit(needed: Need, there: float, *, images: int, parts: int) -> int:
+    """The least number of parts, from `parts` on, in which a step fits; 0 where none does."""
+    counts = range(parts, max(parts, images // 2) + 1)
+    return next((n for n in counts if needed.fits(-(-images // n), there)), 0)
+
+
+def check(section: str, needed: Need, there: float, *, images: int, parts: int) -> None:
+    """An ArdorError where a step does not fit, with the number of parts in which it would."""
+    part = -(-images // parts)
+    if needed.fits(part, there):
+        return
+    fitting = parts_that_fit(needed, there, images=images, parts=parts)
+    hint = "use a smaller network: --set space.channels, or a shorter space.layout"
+    if fitting:
+        smaller = -(-images // fitting)
+        hint = f"compute it {smaller} images at a time: --set {section}.accumulate={fitting}"
+    raise ArdorError(
+        f"a step with {part} images at a time needs about {size(needed.of(part))} of memory, "
+        f"safely {size(ROOM * needed.of(part))}; {size(there)} are free",
+        hint,
+    )

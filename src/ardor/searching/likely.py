@@ -1,0 +1,131 @@
+"""What a posterior knows, in plain numbers by name: probabilities, strengths, runners-up.
+
+A posterior that decides each state of a cell by itself holds an architecture as likely as the
+product of what it decides in each state, counted in draws. Products also reach what no draw would
+show in a lifetime: the architectures of a large space, each of them unlikely.
+"""
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ardor.architecture import Architecture, Kept
+from ardor.bayes.divergences import Gates
+from ardor.methods import Method
+from ardor.spaces import mean_score
+
+DRAWS = 20_000
+RUNNERS_UP = 20
+LARGEST = 700.0  # whose exponential is still a float
+
+
+@dataclass(frozen=True)
+class Likely:
+    """An architecture, and how likely it is; beside the one found where that is another."""
+
+    architecture: Architecture
+    log_probability: float  # over many states the probability can be below any float
+    log_times: float = 0.0  # log of how many times as likely as the one found
+    log_error: float = 0.0  # standard error of that, from the number of draws
+
+    @property
+    def probability(self) -> float:
+        """Its share of the posterior."""
+        return rounded(math.exp(self.log_probability))
+
+    @property
+    def times_as_likely(self) -> float:
+        """How many times as likely it is as the one found."""
+        return rounded(math.exp(min(LARGEST, self.log_times)))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the times, by how often each decision was drawn."""
+        return rounded(self.times_as_likely * self.log_error)
+
+
+def probabilities(method: Method) -> dict[str, dict[str, float]]:
+    """Choice -> option -> probability."""
+    return named(method, method.probabilities())
+
+
+def strengths(method: Method) -> dict[str, dict[str, dict[str, float]]]:
+    """Choice -> option -> quantity -> its value to six digits; without options that have left."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for quantity, gates in method.strengths().items():
+        for choice, options in named(method, gates).items():
+            for option, value in options.items():
+                if math.isfinite(value):
+                    of_option = found.setdefault(choice, {}).setdefault(option, {})
+                    of_option[quantity] = rounded(value)
+    return found
+
+
+def named(method: Method, gates: Gates) -> dict[str, dict[str, float]]:
+    """Choice -> option -> number."""
+    options = {choice.name: choice.options for choice in method.space.choices}
+    return {
+        name: dict(zip(options[name], mean_score(gate), strict=True))
+        for name, gate in gates.items()
+    }
+
+
+def rounded(value: float) -> float:
+    """Six digits of a number: more would only make files longer."""
+    return float(f"{value:.6g}")
+
+
+def likeliest(
+    found: Architecture, counts: Sequence[Counter[Kept]], count: int = RUNNERS_UP
+) -> tuple[Likely, ...]:
+    """The one found, then the likeliest others, from counts of what was drawn; () without any.
+
+    The one found counts as a draw more: where none decides as it does, as a method that selects
+    by more than the strength may, it is held likelier than it is, but not impossible.
+    """
+    taken = [tuple((name, found.options[name]) for name, _ in next(iter(c))) for c in counts]
+    states = [c + Counter([own]) for c, own in zip(counts, taken, strict=True)]
+    own = _likely(found, states, taken, taken)
+    others = (kept for kept in by_likelihood(states) if kept != taken)
+    ranked = (_likely(found, states, kept, taken) for kept in islice(others, count))
+    return (own, *ranked) if counts else ()
+
+
+def _likely(
+    found: Architecture, states: Sequence[Counter[Kept]], kept: list[Kept], taken: list[Kept]
+) -> Likely:
+    """An architecture by what it keeps of each state."""
+    options = {name: names for decision in kept for name, names in decision}
+    drawn = [(s[mine], s[own]) for s, mine, own in zip(states, kept, taken, strict=True)]
+    apart = [pair for pair, a, b in zip(drawn, kept, taken, strict=True) if a != b]
+    return Likely(
+        Architecture.of(found.space, dict(found.settings), options),
+        sum(math.log(n / s.total()) for (n, _), s in zip(drawn, states, strict=True)),
+        sum(math.log(n / own) for n, own in apart),
+        math.sqrt(sum(1 / n + 1 / own for n, own in apart)),
+    )
+
+
+def by_likelihood(states: Sequence[Counter[Kept]]) -> Iterator[list[Kept]]:
+    """What is kept of every state, the largest product of the counts first.
+
+    Lazily: what comes after a combination is one step down in the order of one state.
+    """
+    orders = [sorted(state.items(), key=lambda pair: (-pair[1], pair[0])) for state in states]
+
+    def entry(places: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        return -math.prod(o[at][1] for o, at in zip(orders, places, strict=True)), places
+
+    first = (0,) * len(orders)
+    waiting, seen = [entry(first)], {first}
+    while waiting:
+        _, places = heapq.heappop(waiting)
+        yield [order[at][0] for order, at in zip(orders, places, strict=True)]
+        for state, at in enumerate(places):
+            down = (*places[:state], at + 1, *places[state + 1 :])
+            if at + 1 < len(orders[state]) and down not in seen:
+                seen.add(down)
+                heapq.heappush(waiting, entry(down))

@@ -1,0 +1,316 @@
+"""The search: one loop for every method, from a space and images to an architecture."""
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam
+
+from ardor.architecture import against_odds, certainty
+from ardor.data import Images, Normalise, augment, stratified
+from ardor.methods import Epochs, Method
+from ardor.runtime.device import Runtime
+from ardor.schedules import RATES
+from ardor.searching.held_out import Looks
+from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
+from ardor.searching.monitor import Watch, watched
+from ardor.searching.restarts import Rounds
+from ardor.searching.result import Found
+from ardor.searching.shrink import hold_only_, in_a_row, leaving, take_out_, with_gone
+from ardor.settings.sections import SearchConfig
+from ardor.spaces import Space
+from ardor.training.accumulate import count_of
+from ardor.training.loop import Stage
+from ardor.training.objective import (
+    Batch,
+    Loss,
+    curvature_of,
+    held,
+    rate_at,
+    searching,
+    set_gradients_,
+    set_rate_,
+    unrolled_gradients_,
+    weight_optimiser,
+)
+from ardor.training.timetable import Course, Pace
+
+CURVATURE_BATCHES = 4
+
+
+def search(
+    space: Space,
+    method: Method,
+    images: Images,
+    config: SearchConfig,
+    *,
+    run: Path,
+    runtime: Runtime,
+) -> Found:
+    """Learns the gates of the supernet and draws the architecture they stand for.
+
+    Continues from the newest checkpoint in `run`, if there is one. Images that the search holds
+    out teach the gates of a bi-level method, and rank the candidates of any.
+    """
+    loop = SearchLoop(space, method, halves(images, config, runtime.seed), config, run, runtime)
+    with runtime.signals():
+        loop.run()
+    return loop.found()
+
+
+def halves(images: Images, config: SearchConfig, seed: int) -> tuple[Images, Images]:
+    """Images for weights, and images held out; of those the search may see."""
+    shares = [config.fraction * (1 - config.held_out), config.fraction * config.held_out]
+    train, held_out = stratified(images.labels, shares, seed=seed)
+    return images[train], images[held_out]
+
+
+class SearchLoop:
+    """The net, the method and their optimisers, stepping through the images."""
+
+    def __init__(
+        self,
+        space: Space,
+        method: Method,
+        halves: tuple[Images, Images],
+        config: SearchConfig,
+        run: Path,
+        runtime: Runtime,
+    ) -> None:
+        self.space, self.config, self.runtime = space, config, runtime
+        self.halves = self.train, self.held_out = halves
+        self.normalise = Normalise.of(self.train).to(runtime.device)
+        self.net = runtime.place(space.build(conv=method.conv))
+        self.net.hard_gates_(method.hard)
+        self.method = method.to(runtime.device)
+        self.kept = copy.deepcopy(self.method)  # of another epoch than the last
+        self.rounds = Rounds(self.method, config.rounds)
+        self.weights = list(self.net.parameters())
+        self.gates = list(self.method.parameters())
+        self.optimiser = weight_optimiser(self.net, config)
+        optimisers = {"weights": self.optimiser}
+        if self.gates:
+            self.gate_optimiser = Adam(
+                self.gates,
+                config.gate_rate,
+                betas=config.gate_betas,
+                weight_decay=config.gate_decay,
+            )
+            optimisers["gates"] = self.gate_optimiser
+        # The gates' images go round as often as the weights' do, whichever half is larger.
+        self.size = min(config.batch, len(self.train), len(self.held_out))
+        self.parts = count_of(config.accumulate, self.size)
+        self.stage = Stage(
+            "search",
+            run,
+            runtime,
+            modules={
+                "net": self.net,
+                "method": self.method,
+                "kept": self.kept,
+                "rounds": self.rounds,
+            },
+            optimisers=optimisers,
+            course=Course(
+                config.epochs, len(self.train) // self.size, time=config.time, pace=self.pace()
+            ),
+            reshape=lambda facts: self.take_out(facts.get("gone", {})),
+        )
+        self.looks = Looks(
+            self.net, self.held_out, self.normalise, self.stage, config, least=self.size
+        )
+        seen = watched(self.held_out, self.normalise, runtime, most=self.size // self.parts)
+        self.watch = Watch(self.net, self.method, self.kept, self.rounds, seen, self.stage, config)
+
+    def run(self) -> None:
+        """All epochs that are left."""
+        self.stage.check_memory(self.net, self.size, self.parts, self.trial)
+        for epoch in self.stage.epochs_left():
+            orders = [
+                self.runtime.shuffled(len(half), epoch, i) for i, half in enumerate(self.halves)
+            ]
+            for step in self.stage.steps_left():
+                self.step(
+                    *(self.batch(h, o, step) for h, o in zip(self.halves, orders, strict=True))
+                )
+            self.finish_epoch()
+
+    @property
+    def learning_gates(self) -> bool:
+        """Whether the gates learn in this step: not while the weights warm up."""
+        return bool(self.gates) and self.stage.round_begun >= self.config.warmup
+
+    @property
+    def rate(self) -> float:
+        """The weights' learning rate."""
+        return rate_at(self.config, self.stage.round_progress)
+
+    def pace(self) -> Pace:
+        """How much dearer steps get when the gates learn too, as long as nothing is measured."""
+        passes = 5 if self.method.unrolled else 2  # through the net, for one of the weights
+        return Pace(
+            dearer_from=self.config.warmup,
+            dearer=passes if self.gates and self.method.bilevel else 1,
+            rounds=self.config.rounds,
+            between=len(self.held_out) / self.size / 3,  # forward passes alone
+            looks=self.config.candidates,
+        )
+
+    def batch(self, images: Images, order: Tensor, step: int) -> Batch:
+        """The step's images, going round where there are fewer than steps ask for."""
+        at = order[torch.arange(step * self.size, (step + 1) * self.size) % len(order)]
+        pixels = self.runtime.images(images.pixels[at])
+        prepared = augment(self.normalise(pixels), self.config.augment)
+        return Batch(prepared, images.labels[at].to(self.runtime.device), len(images))
+
+    def step(self, train: Batch, held_out: Batch) -> None:
+        """One step of the gates on held-out images, if they learn there; one of the weights."""
+        if not self.net.training:  # going through all modules takes a while
+            self.net.train()
+        self.begin_round()
+        if self.learning_gates and self.method.bilevel:
+            self.gate_step(train, held_out)
+        joint = self.learning_gates and not self.method.bilevel
+        with held([] if joint else self.gates):  # what a draw has shut need not be computed
+            loss = self.loss(train)
+        set_gradients_(self.weights + (self.gates if joint else []), loss.total)
+        nn.utils.clip_grad_norm_(self.weights, self.config.clip)
+        set_rate_(self.optimiser, self.rate)
+        self.optimiser.step()
+        if joint:
+            self.step_gates()
+        self.stage.add("train", loss.terms)
+
+    def begin_round(self) -> None:
+        """Where a round begins, so do weights and gates; what the last one learned is kept."""
+        if self.stage.round == int(self.rounds.ended):
+            return
+        self.rounds.end(self.watch.posterior(), self.method)
+        self.watch.begin_round()
+        fresh = self.runtime.place(self.space.build(conv=self.method.conv))
+        take_out_(fresh, self.space.choices, self.method.gone)
+        self.net.load_state_dict(fresh.state_dict())
+        self.optimiser.state.clear()
+        if self.gates:
+            self.gate_optimiser.state.clear()
+
+    def gate_step(self, train: Batch, held_out: Batch) -> None:
+        """One step of the gates on held-out images."""
+        if self.method.unrolled:
+            loss = unrolled_gradients_(
+                self.gates,
+                self.weights,
+                lambda: self.loss(train),
+                lambda: self.loss(held_out),
+                [self.optimiser.state[w].get("momentum_buffer") for w in self.weights],
+                rate=self.rate,
+                momentum=self.config.momentum if isinstance(self.optimiser, SGD) else 0.0,
+                decay=self.config.weight_decay,
+            )
+        else:
+            with held(self.weights):
+                loss = self.loss(held_out)
+                set_gradients_(self.gates, loss.total)
+        self.step_gates()
+        self.stage.add("gates", loss.terms)
+
+    def step_gates(self) -> None:
+        """Moves the gates along their gradients."""
+        schedule = RATES[self.config.gate_schedule]
+        set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.round_progress))
+        self.gate_optimiser.step()
+
+    def loss(self, batch: Batch, parts: int | None = None) -> Loss:
+        """The objective on a batch, under one draw of the gates."""
+        return searching(
+            self.net,
+            self.method,
+            batch,
+            self.stage.round_progress,
+            smoothing=self.config.smoothing,
+            parts=self.parts if parts is None else parts,
+        )
+
+    def trial(self, images: int) -> Loss:
+        """The loss of some blank images, for what it holds in memory."""
+        self.net.train()
+        return self.loss(Batch.blank(images, self.train.pixels, self.runtime), parts=1)
+
+    def finish_epoch(self) -> None:
+        """What is measured and decided between two epochs."""
+        held_out = self.looks.after_epoch(self.method.sample(1, self.stage.round_progress))
+        seen, left = {}, []
+        if self.learning_gates:
+            batches = self.curvature_batches()
+            self.method.refit(curvature_of(self.net, self.method, batches, parts=self.parts))
+            seen["watch"] = self.watch.look(1 - held_out["accuracy"])
+            left = self.shrink() if self.config.shrink and not self.watch.in_doubt else []
+        posterior = self.rounds.together(self.method, learning=self.learning_gates)
+        shares = probabilities(posterior)
+        with self.runtime.apart(5):
+            kept = posterior.draw(1)[0].options
+        self.stage.finish_epoch(
+            rate=self.rate,
+            warmup=not self.learning_gates,
+            held_out=held_out,
+            certainty=certainty(kept, shares),
+            probabilities=shares,
+            strengths=strengths(posterior),
+            left=left,
+            **seen,
+        )
+
+    def shrink(self) -> list[str]:
+        """Takes out what the posterior has given up for long enough; its names, for the log."""
+        facts = self.stage.facts
+        facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
+        left = leaving(self.method, facts["given_up"], self.config.shrink)
+        if left:
+            facts["gone"] = with_gone(self.method.gone, left, self.stage.epoch + 1)
+            self.take_out(facts["gone"])
+            self.stage.tell(f"candidates given up and taken out: {len(left)}")
+        return [f"{choice.name}: {option}" for choice, option in left]
+
+    def take_out(self, gone: Epochs) -> None:
+        """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
+        take_out_(self.net, self.space.choices, gone)
+        self.method.gone = self.kept.gone = gone
+        self.weights = list(self.net.parameters())
+        hold_only_(self.optimiser, self.weights)
+
+    def curvature_batches(self) -> list[Batch]:
+        """A few batches of the images that the gates learn from."""
+        images = self.held_out if self.method.bilevel else self.train
+        order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
+        count = min(CURVATURE_BATCHES, len(images) // self.size)
+        return [self.batch(images, order, step) for step in range(count)]
+
+    def found(self) -> Found:
+        """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
+        method = self.rounds.together(self.watch.posterior(), learning=True)
+        ranked = self.looks.rank(method, self.config.candidates)
+        found = ranked[0].architecture
+        with self.runtime.apart(4):
+            drawn = method.samples(DRAWS)
+        shares = probabilities(method)
+        odd = against_odds(found.options, shares)
+        if odd:
+            self.stage.tell(
+                f"kept against the odds: {len(odd)}, such as {odd[0].kept} of {odd[0].choice} at "
+                f"{odd[0].probability:.1%}, where {odd[0].likelier} has "
+                f"{odd[0].likelier_probability:.1%}"
+            )
+        return Found(
+            architecture=found,
+            candidates=ranked,
+            probabilities=shares,
+            strengths=strengths(method),
+            gone=method.gone,
+            likeliest=likeliest(found, drawn),
+            watched={
+                **self.watch.numbers(found),
+                "certainty": certainty(found.options, shares),
+                "against_odds": len(odd),
+            },
+        )

@@ -1,0 +1,234 @@
+"""The collapse watch: looks at the posterior after every epoch in which gates learn.
+
+It sees what would be kept as of now, and how sharply the loss of held-out images bends in the
+gates: the largest eigenvalue of its Hessian, at the mean gates and with mean weights, which grows
+before a search collapses (Zela et al. 2020). It warns, it remembers which posterior to draw from,
+and, if so asked, ends the search. Of the random numbers of the search it takes none.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ardor.architecture import Architecture
+from ardor.bayes.curvature import hessian_product, largest_eigenvalue, shifted
+from ardor.bayes.divergences import Gates
+from ardor.data import Images, Normalise
+from ardor.layers.operations import ZERO
+from ardor.methods import Method
+from ardor.runtime.device import Runtime
+from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, place_of, together
+from ardor.searching.restarts import Rounds
+from ardor.settings.sections import SearchConfig
+from ardor.spaces import Net, mean_score
+from ardor.training.loop import Stage
+from ardor.training.objective import Batch, held, to_device
+
+PATIENCE = 2  # epochs in a row
+IMAGES = 32
+DRAWS = 16  # for the mean gates, by the same random numbers in every epoch
+PRODUCTS = 2  # with the Hessian, of two gradients each; the direction of the epoch before helps
+FIRST = 10  # products of the first look: otherwise the curvature would seem to grow after it
+# Of the strengths. A smaller one meets single kinks of ReLUs and maximum pools, at which the
+# gradient jumps, and a derivative would miss them: the bend that counts is the mean over many.
+STEP = 0.3
+
+
+def watched(images: Images, normalise: Normalise, runtime: Runtime, *, most: int) -> Batch:
+    """A few images as they are, the same in every epoch, and at most so many."""
+    seen = images[runtime.shuffled(len(images), 0, 3)[: min(IMAGES, most)]]
+    pixels = normalise(runtime.images(seen.pixels))
+    return Batch(pixels, seen.labels.to(runtime.device), len(images))
+
+
+class Watch:
+    """What is seen of a search, epoch by epoch; its memory is in the checkpoints of the stage."""
+
+    def __init__(
+        self,
+        net: Net,
+        method: Method,
+        kept: Method,
+        rounds: Rounds,
+        batch: Batch,
+        stage: Stage,
+        config: SearchConfig,
+    ) -> None:
+        self.net, self.method, self.batch = net, method, batch
+        self.kept = kept  # the method of the epoch that is drawn from, unless that is the last
+        self.rounds = rounds
+        self.stage, self.config = stage, config
+        self.double = copy.deepcopy(method).cpu()  # to draw from, leaving the method as it is
+        self.choices = method.choices("op")
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What is remembered from epoch to epoch."""
+        start: dict[str, Any] = {"since": {}, "collapsed": {}, "curvatures": [], "growing": False}
+        memory: dict[str, Any] = self.stage.facts.setdefault("watch", start)
+        return memory
+
+    def look(self, error: float) -> dict[str, Any]:
+        """An epoch's entry for the log; `error` is that on held-out images."""
+        architecture, gates = self._draw()
+        places = kept_by(self.choices, architecture)
+        none, curvature = self._none(gates), self._curvature(gates)
+        warnings = [*self._collapses(collapses(places)), *self._growth(curvature)]
+        self._keep(error)
+        warnings += [*self._end(), *self._undecided(architecture)]
+        for warning in warnings:
+            self.stage.tell(warning)
+        cells = {
+            place: {**kept.numbers(), "none_share": fmean(none[place]), "kept": kept.operations}
+            for place, kept in places.items()
+        }
+        return {
+            **together(places).numbers(),
+            "none_share": fmean([n for edges in none.values() for n in edges] or [0]),
+            "curvature": curvature,
+            "kept": dict(architecture.kept),
+            "cells": cells,
+            "warnings": warnings,
+        }
+
+    def begin_round(self) -> None:
+        """Forgets what was seen of gates that have begun anew."""
+        self.stage.facts.pop("least_error", None)
+        self.memory["curvatures"] = []
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether this epoch may be undone: it looks collapsed, and a collapse ends the search."""
+        return self.config.stop_on_collapse and bool(self.memory["since"])
+
+    def posterior(self) -> Method:
+        """The method as of the epoch of this round that is drawn from."""
+        kept = self.config.keeps_best and "least_error" in self.stage.facts
+        return self.kept if kept else self.method
+
+    def numbers(self, architecture: Architecture) -> dict[str, float]:
+        """What tables show: of an architecture, and of the whole search."""
+        found = together(kept_by(self.choices, architecture)).numbers()
+        if "largest_curvature" in self.memory:
+            found["largest_curvature"] = self.memory["largest_curvature"]
+        if self.memory["collapsed"]:
+            found["collapsed_since"] = min(self.memory["collapsed"].values())
+        if self.posterior() is self.kept and "kept_epoch" in self.stage.facts:
+            found["kept_epoch"] = self.stage.facts["kept_epoch"]
+        return found
+
+    @torch.no_grad()
+    def _draw(self) -> tuple[Architecture, Gates]:
+        """The architecture as of now, and the mean gates."""
+        self.double.gone = self.method.gone
+        with self.stage.runtime.apart(5):
+            together = self.rounds.together(self.method, learning=True)
+            self.double.load_state_dict(together.state_dict())
+            architecture = self.double.draw(1)[0]
+            self.double.load_state_dict(self.method.state_dict())
+            draws = [self.double.sample(1, self.stage.round_progress) for _ in range(DRAWS)]
+        gates = {name: torch.stack([draw[name] for draw in draws]).mean(0) for name in draws[0]}
+        return architecture, gates
+
+    def _none(self, gates: Gates) -> dict[str, list[int]]:
+        """Place -> for each edge 1 where zero has the largest mean gate."""
+        found: dict[str, list[int]] = {}
+        for choice in self.choices:
+            scores = mean_score(gates[choice.name]) if choice.name in gates else [1.0]
+            best = choice.options[max(range(len(scores)), key=scores.__getitem__)]
+            found.setdefault(place_of(choice), []).append(int(best == ZERO))
+        return found
+
+    def _curvature(self, gates: Gates) -> float | None:
+        """The largest eigenvalue of the Hessian; None where that is not finite."""
+        known = self.memory.get("direction", [])
+        if len(known) != sum(gate.numel() for gate in gates.values()):
+            known = []  # not of these gates
+        first = not known and self.stage.epoch + 1 < self.stage.course.epochs
+        start = torch.tensor(known or self._any_direction(gates), dtype=torch.double)
+        product = hessian_product(lambda by: self._gradient(gates, by), STEP)
+        was_training = self.net.training
+        self.net.eval()
+        with held(list(self.net.parameters())):
+            value, direction = largest_eigenvalue(product, start, FIRST if first else PRODUCTS)
+        self.net.train(was_training)
+        if not math.isfinite(value):
+            return None
+        self.memory["direction"] = direction.tolist()
+        return value
+
+    def _any_direction(self, gates: Gates) -> list[float]:
+        """Where to begin."""
+        with self.stage.runtime.apart(6):
+            return torch.randn(sum(gate.numel() for gate in gates.values())).tolist()
+
+    def _gradient(self, gates: Gates, by: Tensor) -> Tensor:
+        """Of the held-out loss in the strengths of the gates, where all have moved `by`."""
+        images = self.batch.images
+        by = by.to(images.device, images.dtype).requires_grad_()
+        moved = shifted(to_device(gates, images.device), by)
+        with self.stage.runtime.apart(6):  # the same on both sides, should the net draw anything
+            loss = F.cross_entropy(self.net(images, moved), self.batch.labels)
+        return torch.autograd.grad(loss, by)[0].cpu().double()
+
+    def _collapses(self, found: Mapping[str, str]) -> Iterator[str]:
+        """Warns of what has looked collapsed for just long enough."""
+        memory, epoch = self.memory, self.stage.epoch + 1
+        since = {place: memory["since"].get(place, epoch) for place in found}
+        rows = {place: epoch - first + 1 for place, first in since.items()}
+        memory["since"] = since
+        memory["collapsed"] = {place: since[place] for place in since if rows[place] >= PATIENCE}
+        for place, said in found.items():
+            if rows[place] == PATIENCE:
+                yield f"{said} since epoch {since[place]}"
+
+    def _growth(self, curvature: float | None) -> Iterator[str]:
+        """Warns when the curvature begins to grow as it does before a collapse."""
+        if curvature is None:
+            return
+        memory = self.memory
+        memory["curvatures"] = [*memory["curvatures"], curvature][-2 * WINDOW :]
+        memory["largest_curvature"] = max(memory.get("largest_curvature", curvature), curvature)
+        times = growth(memory["curvatures"])
+        if times and not memory["growing"]:
+            yield (
+                f"an early sign of collapse: the held-out loss bends {times:.1f} times as sharply "
+                f"in the gates as {WINDOW} epochs before"
+            )
+        memory["growing"] = times is not None
+
+    def _keep(self, error: float) -> None:
+        """Remembers the method of the epoch with the least held-out error (VINNAS, line 16).
+
+        Where a collapse ends the search, that of no epoch that looks collapsed; and where the last
+        is to be kept, the last of the others.
+        """
+        facts = self.stage.facts
+        last = self.config.stop_on_collapse and self.config.keep == "last"
+        if not self.in_doubt and (last or error < facts.get("least_error", 2.0)):
+            facts["least_error"], facts["kept_epoch"] = error, self.stage.epoch + 1
+            self.kept.load_state_dict(self.method.state_dict())
+
+    def _undecided(self, architecture: Architecture) -> Iterator[str]:
+        """Says so where all is kept at the end: drop rates had too few steps to go their way."""
+        there = {c.name: {*c.options} - {ZERO} for c in self.choices}
+        whole = all(there[name] <= {*architecture.options[name]} for name in there)
+        several = any(len(options) > 1 for options in there.values())
+        if whole and several and self.stage.epoch + 1 == self.stage.course.epochs:
+            yield (
+                "nothing is left out: the gates have had too few steps; search for more epochs, "
+                "or with a higher search.gate_rate"
+            )
+
+    def _end(self) -> Iterator[str]:
+        """Ends the search after a collapse, if there is an epoch to go back to."""
+        facts = self.stage.facts
+        if self.config.stop_on_collapse and self.memory["collapsed"] and "kept_epoch" in facts:
+            facts["ended"] = True
+            yield f"the search ends here, with the architecture of epoch {facts['kept_epoch']}"

@@ -1,0 +1,71 @@
+"""What a search ends with: an architecture, what it was chosen from, and how sure that is."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ardor.architecture import Architecture, Probabilities, against_odds
+from ardor.methods import Epochs
+from ardor.searching.likely import Likely
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An architecture, and how it does on held-out images with the supernet's weights."""
+
+    architecture: Architecture
+    accuracy: float
+    nll: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Its entry in architecture.json."""
+        return {
+            "kept": dict(self.architecture.kept),
+            "held_out_accuracy": self.accuracy,
+            "held_out_nll": self.nll,
+        }
+
+
+@dataclass(frozen=True)
+class Found:
+    """The architecture a search ends with, what it was chosen from, and how sure the method is."""
+
+    architecture: Architecture
+    candidates: tuple[Candidate, ...]  # best first
+    probabilities: Probabilities
+    strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
+    gone: Epochs  # what left the supernet, each after which epoch
+    likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
+    watched: Mapping[str, float]  # what the collapse watch saw, and how sure the search is
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of architecture.json."""
+        return {
+            **self.architecture.to_json(),
+            "probabilities": self.probabilities,
+            "against_odds": [
+                asdict(one) for one in against_odds(self.architecture.options, self.probabilities)
+            ],
+            "strengths": self.strengths,
+            "left": self.gone,
+            "candidates": [candidate.to_json() for candidate in self.candidates],
+            **self.likelihoods(),
+        }
+
+    def likelihoods(self) -> dict[str, Any]:
+        """How likely it is, and its runners-up; nothing without a posterior over them."""
+        if not self.likeliest:
+            return {}
+        own, *others = self.likeliest
+        return {
+            "probability": own.probability,
+            "runners_up": [
+                {
+                    "kept": dict(other.architecture.kept),
+                    "probability": other.probability,
+                    "times_as_likely": other.times_as_likely,
+                    "standard_error": other.standard_error,
+                }
+                for other in others
+            ],
+        }

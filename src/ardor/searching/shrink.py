@@ -1,0 +1,65 @@
+"""Shrinking: what the posterior has given up for some epochs in a row leaves the supernet."""
+
+from collections.abc import Sequence
+
+from torch import nn
+from torch.optim import Optimizer
+
+from ardor.architecture import Choice
+from ardor.layers.operations import ZERO
+from ardor.methods import Epochs, Method
+from ardor.spaces import Net, mean_score
+
+
+def in_a_row(method: Method, before: Epochs) -> Epochs:
+    """For how many epochs in a row every option is given up, after `before` and this one."""
+    now = method.given_up()
+    rows = {}
+    for choice in method.space.choices:
+        if choice.name in now:
+            given = now[choice.name].flatten(0, -2).all(0).tolist()  # in all copies
+            past = before.get(choice.name, {})
+            options = [choice.options[at] for at in method.stays(choice) if given[at]]
+            rows[choice.name] = {option: past.get(option, 0) + 1 for option in options}
+    return rows
+
+
+def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, str]]:
+    """What has been given up for `patience` epochs, but the likeliest of its choice.
+
+    Zero stays as well: it has no weights, and nothing would be computed faster without it.
+    """
+    shares = method.probabilities()
+    found = []
+    for choice in method.space.choices:
+        there = [at for at in method.stays(choice) if choice.options[at] != ZERO]
+        ripe = {o for o, epochs in rows.get(choice.name, {}).items() if epochs >= patience}
+        if ripe:
+            likeliest = max(there, key=mean_score(shares[choice.name]).__getitem__)
+            options = [choice.options[at] for at in there if at != likeliest]
+            found += [(choice, option) for option in options if option in ripe]
+    return found
+
+
+def with_gone(gone: Epochs, left: Sequence[tuple[Choice, str]], epoch: int) -> Epochs:
+    """`gone`, and with it what left after `epoch`; sorted, as a checkpoint gives it back."""
+    options = {name: dict(epochs) for name, epochs in gone.items()}
+    for choice, option in left:
+        options.setdefault(choice.name, {})[option] = epoch
+    return {name: dict(sorted(epochs.items())) for name, epochs in sorted(options.items())}
+
+
+def take_out_(net: Net, choices: Sequence[Choice], gone: Epochs) -> None:
+    """Takes what is gone out of a supernet."""
+    for choice in choices:
+        for option in gone.get(choice.name, {}):
+            net.take_out(choice, option)
+
+
+def hold_only_(optimiser: Optimizer, parameters: Sequence[nn.Parameter]) -> None:
+    """Has an optimiser forget all parameters but these, which keep their order."""
+    held = set(parameters)
+    for group in optimiser.param_groups:
+        group["params"] = [p for p in group["params"] if p in held]
+    for parameter in [p for p in optimiser.state if p not in held]:
+        del optimiser.state[parameter]

@@ -1,0 +1,1 @@
+"""Settings: their types and ranges, the sections of a run, presets."""

@@ -1,0 +1,88 @@
+"""A batch computed in parts, one after another: less memory, and the gradient of the whole."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ardor.bayes.divergences import Gates
+from ardor.native.kernels import first_order
+
+# Images, labels and gates of a part -> its terms, each a mean over its images.
+Terms = Callable[[Tensor, Tensor, Gates], Mapping[str, Tensor]]
+
+
+def count_of(accumulate: int, images: int) -> int:
+    """How many parts a batch has: never one of a single image, which has no batch statistics."""
+    return max(1, min(accumulate, images // 2))
+
+
+def in_parts(
+    terms_of: Terms,
+    images: Tensor,
+    labels: Tensor,
+    gates: Gates,
+    weights: Sequence[nn.Parameter],
+    parts: int,
+) -> Mapping[str, Tensor]:
+    """The terms of a batch under one draw of the gates, whose sum has the gradient of the whole.
+
+    That gradient hangs on the first term: only the sum of all may be differentiated, and once.
+    """
+    names: list[str] = []
+
+    def named(*part: Any) -> list[Tensor]:
+        terms = terms_of(*part)
+        names[:] = terms
+        return list(terms.values())
+
+    pieces = list(zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True))
+    values = _InParts.apply(named, pieces, list(gates), len(gates), *gates.values(), *weights)  # type: ignore[no-untyped-call]
+    return dict(zip(names, values, strict=True))
+
+
+class _InParts(torch.autograd.Function):
+    """Runs every part forwards and backwards at once, so that only one is held at a time."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, terms_of: Any, pieces: Any, names: list[str], count: int, *inputs: Tensor
+    ) -> Any:
+        leaves = [gate.detach().requires_grad_(gate.requires_grad) for gate in inputs[:count]]
+        wanted = [leaf for leaf in (*leaves, *inputs[count:]) if leaf.requires_grad]
+        slopes: dict[Tensor, Tensor] = {}
+        totals: list[Tensor] = []
+        with torch.enable_grad():
+            for share, part in _shared(pieces, dict(zip(names, leaves, strict=True))):
+                terms = [share * term for term in terms_of(*part)]
+                learning = [term for term in terms if term.requires_grad]
+                found: Sequence[Tensor | None] = [None] * len(wanted)
+                if learning:  # hard gates may have drawn no operation at all
+                    loss = torch.stack(learning).sum()
+                    found = torch.autograd.grad(loss, wanted, allow_unused=True)
+                for leaf, slope in zip(wanted, found, strict=True):
+                    if slope is not None:
+                        slopes[leaf] = slopes[leaf] + slope if leaf in slopes else slope
+                values = [term.detach() for term in terms]
+                totals = [a + b for a, b in zip(totals, values, strict=True)] if totals else values
+        ctx.slopes = [slopes.get(leaf) for leaf in (*leaves, *inputs[count:])]
+        ctx.mark_non_differentiable(*totals[1:])
+        return tuple(totals)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, g: Tensor, *_: Tensor) -> Any:
+        return None, None, None, None, *(None if s is None else g * s for s in ctx.slopes)
+
+
+def _shared(
+    pieces: Sequence[tuple[Tensor, Tensor]], gates: Gates
+) -> Iterator[tuple[float, tuple[Tensor, Tensor, Gates]]]:
+    """Each part with its share of the images; gates that are drawn for each image are split."""
+    total, at = sum(len(labels) for _, labels in pieces), 0
+    for images, labels in pieces:
+        here = slice(at, at + len(labels))
+        own = {name: g[:, here] if g.shape[1] == total else g for name, g in gates.items()}
+        yield len(labels) / total, (images, labels, own)
+        at += len(labels)

@@ -1,0 +1,286 @@
+"""A stage that can be stopped at any step and continued as if it had not been.
+
+`search` and `train` are both loops over epochs and steps; what they share is here: where the loop
+stands, the running means of its terms, one log line and one checkpoint for each epoch.
+"""
+
+import json
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ardor.errors import ArdorError, Interrupted
+from ardor.runtime import memory
+from ardor.runtime.device import Progress, Runtime, load, random_states, restore_random_states, save
+from ardor.runtime.files import read_log, write, writing
+from ardor.schedules import round_at
+from ardor.training.events import Events
+from ardor.training.remembered import check_facts, check_state
+from ardor.training.timetable import Course
+
+LOG = logging.getLogger("ardor")
+SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
+# What torch, numpy and Python raise where a checkpoint holds other things than they gave.
+MISFITS = (LookupError, RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError)
+KEPT = 2  # checkpoints: the newest, and one to fall back on should it be damaged
+
+
+class Stage:
+    """The position of a loop, and everything needed to take it up again."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Path,
+        runtime: Runtime,
+        *,
+        modules: Mapping[str, nn.Module],
+        optimisers: Mapping[str, Optimizer],
+        course: Course,
+        reshape: Callable[[Mapping[str, Any]], None] = lambda facts: None,
+    ) -> None:
+        self.name, self.run, self.runtime = name, run, runtime
+        self._reshape = reshape  # given `facts`, makes the modules fit a checkpoint's tensors
+        self.modules, self.optimisers = modules, optimisers
+        self.course, self.pace = course, course.pace
+        self.epoch = self.step = 0  # finished epochs, and steps of the one under way
+        self.facts: dict[str, Any] = {}  # what else the loop remembers, as JSON
+        self.sums: dict[str, float] = {}
+        self.seconds = 0.0  # of the epoch under way, before this process took it up
+        self._logged: dict[str, float] = {}  # with every epoch
+        self._spent = 0.0  # seconds of the whole stage, before this process took it up
+        self._begin = self._stepped = runtime.clock()
+        self._restore()
+        self._events = Events(run / "events" / name, self.epoch)
+
+    @property
+    def progress(self) -> float:
+        """The share of all steps that are done."""
+        return self.course.progress(self.epoch, self.step)
+
+    @property
+    def begun(self) -> float:
+        """The progress at which the step under way began; after an epoch, its last step."""
+        last = self.course.steps_of(self.epoch) - 1
+        return self.course.progress(self.epoch, min(self.step, last))
+
+    @property
+    def round(self) -> int:
+        """Which round of the course the step under way is in; after an epoch, its last step."""
+        return round_at(self.begun, self.pace.rounds)[0]
+
+    @property
+    def round_begun(self) -> float:
+        """The share of the steps of its round before the step under way."""
+        return round_at(self.begun, self.pace.rounds)[1]
+
+    @property
+    def round_progress(self) -> float:
+        """The share of the steps of its round that are done."""
+        return self.progress * self.pace.rounds - self.round
+
+    @property
+    def spent(self) -> float:
+        """Seconds of the stage so far, with those before it was interrupted."""
+        return self._spent + self.runtime.clock()  # which began before there was a net
+
+    @property
+    def in_time(self) -> bool:
+        """Whether there is time for another look at the held-out images."""
+        return not self.course.time or self.spent + self.pace.look() <= self.course.time
+
+    @property
+    def over(self) -> bool:
+        """Whether no epoch is left, or the loop has ended itself: a fact that it remembers."""
+        return self.epoch >= self.course.epochs or bool(self.facts.get("ended"))
+
+    def epochs_left(self) -> Iterator[int]:
+        """The epochs from where the loop stands."""
+        while not self.over:
+            self._begin = self.runtime.clock()
+            yield self.epoch
+
+    def steps_left(self) -> Iterator[int]:
+        """The steps of this epoch from where the loop stands; a signal stops it between two."""
+        self._stepped = self.runtime.clock()
+        while self.step < self.course.steps_of(self.epoch):
+            at, before = self.begun, self._stepped
+            yield self.step
+            self.step += 1
+            self._stepped = self.runtime.clock()
+            self.pace.add_step(at, self._stepped - before)  # with what was told of the one before
+            if self.course.fit(self.epoch, self.step, self.spent):
+                self.tell(f"{self.course.schedule.length:.3g} epochs fit into the time")
+            self.runtime.report(self._position())
+            if self.runtime.stopping:
+                self._save()
+                raise Interrupted(f"{self.name} stopped in epoch {self.epoch + 1}")
+
+    def check_memory(
+        self, net: nn.Module, images: int, parts: int, forward: Callable[[int], object]
+    ) -> None:
+        """Says what a step will need, before the first of them; an ArdorError if it is too much."""
+        needed = None if self.over else memory.need(net, forward)
+        if needed is not None:
+            there, most = memory.free(self.runtime.device), needed.of(-(-images // parts))
+            self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
+            self.tell(memory.said(most, there))
+            memory.check(self.name, needed, there, images=images, parts=parts)
+
+    def add(self, section: str, terms: Mapping[str, float]) -> None:
+        """Adds one step's terms to the means of the epoch."""
+        for name, value in {**terms, "count": 1.0}.items():
+            key = f"{section}/{name}"
+            self.sums[key] = self.sums.get(key, 0.0) + value
+
+    def tell(self, note: str) -> None:
+        """A word for whoever watches."""
+        self.runtime.report(replace(self._position(), note=note))
+
+    def means(self) -> dict[str, dict[str, float]]:
+        """Section -> term -> mean over the steps of this epoch."""
+        sections: dict[str, dict[str, float]] = defaultdict(dict)
+        for key, total in self.sums.items():
+            section, name = key.split("/")
+            if name != "count":
+                sections[section][name] = total / self.sums[f"{section}/count"]
+        return sections
+
+    def finish_epoch(self, **facts: Any) -> None:
+        """Writes the log line, then the checkpoint."""
+        terms = {**self.means().get("train", {}), **facts.get("held_out", {})}
+        for name, value in terms.items():
+            if not math.isfinite(value):
+                raise ArdorError(
+                    f"{self.name} diverged in epoch {self.epoch + 1}: {name} is {value}",
+                    f"begin a new run with a lower {SECTIONS.get(self.name, self.name)}.rate",
+                )
+        self.epoch += 1
+        line = {
+            "stage": self.name,
+            "epoch": self.epoch,
+            "epochs": self.course.epochs,
+            "seconds": round(self.seconds + self.runtime.clock() - self._begin, 3),
+            **self._logged,
+            **self.means(),
+            **facts,
+        }
+        with writing(self._log):
+            self.run.mkdir(parents=True, exist_ok=True)
+            with self._log.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            self._events.add(line)
+        self.step, self.sums, self.seconds = 0, {}, 0.0
+        self._save()
+        self.pace.add_between(self.runtime.clock() - self._stepped)
+
+    @property
+    def _log(self) -> Path:
+        return self.run / "log.jsonl"
+
+    def _position(self) -> Progress:
+        means = self.means().get("train", {})
+        left = self.course.left(self.epoch, self.step, self.spent)
+        epochs = self.course.epochs if self.course.fitted else 0
+        # What is said after the end is of the last epoch.
+        epoch = max(1, self.epoch if self.over else self.epoch + 1)
+        return Progress(self.name, epoch, epochs, self.progress, left, means)
+
+    def _save(self) -> None:
+        tensors: dict[str, Tensor] = {}
+        for name, module in self.modules.items():
+            tensors |= {f"{name}/{key}": value for key, value in module.state_dict().items()}
+        for name, optimiser in self.optimisers.items():
+            tensors |= _flat(name, optimiser)
+        states, random_facts = random_states()
+        tensors |= {f"random/{key}": value for key, value in states.items()}
+        facts = {
+            "position": [self.epoch, self.step],
+            "sums": self.sums,
+            "seconds": self.seconds + (self.runtime.clock() - self._begin if self.step else 0.0),
+            "course": self.course.facts(self.spent),
+            "random": random_facts,
+            "facts": self.facts,
+        }
+        path = self.run / "checkpoint" / f"{self.name}-{self.epoch:05d}-{self.step:06d}.safetensors"
+        save(path, tensors, facts)
+        for old in self._checkpoints()[:-KEPT]:
+            old.unlink()
+
+    def _checkpoints(self) -> list[Path]:
+        return sorted((self.run / "checkpoint").glob(f"{self.name}-*.safetensors"))
+
+    def _restore(self) -> None:
+        """Takes up the newest checkpoint that is whole."""
+        checkpoints = self._checkpoints()
+        for path in reversed(checkpoints):
+            try:
+                self._restore_from(path)
+                break
+            except ArdorError as error:
+                if path == checkpoints[0]:
+                    raise
+                LOG.warning("%s; going back to the checkpoint before it", error)
+        self._trim_log()
+
+    def _restore_from(self, path: Path) -> None:
+        tensors, facts = load(path)
+        try:
+            check_facts(facts)
+            self._reshape(facts["facts"])
+            for name, module in self.modules.items():
+                module.load_state_dict(_under(f"{name}/", tensors))
+            for name, optimiser in self.optimisers.items():
+                _unflatten_(optimiser, _under(f"{name}/", tensors))
+            self.epoch, self.step = facts["position"]
+            self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
+            self._spent = self.course.restore(facts.get("course", {}))
+            restore_random_states(_under("random/", tensors), facts["random"])
+        except MISFITS as error:
+            *_, why = ("", *str(error).split("\n"))  # the last line of what torch says
+            raise ArdorError(
+                f"checkpoint '{path}' does not fit this run: {why.strip()}",
+                "put back its config.json, or delete its checkpoints to begin the stage anew",
+            ) from error
+
+    def _trim_log(self) -> None:
+        """Drops lines of epochs that will be run again, and one that was cut off."""
+        if self._log.exists():
+            kept = [
+                line + "\n"
+                for line, entry in read_log(self._log)
+                if entry["stage"] != self.name or entry["epoch"] <= self.epoch
+            ]
+            write(self._log, "".join(kept))
+
+
+def _flat(name: str, optimiser: Optimizer) -> dict[str, Tensor]:
+    """An optimiser's state as named tensors."""
+    return {
+        f"{name}/{index}/{key}": value
+        for index, state in optimiser.state_dict()["state"].items()
+        for key, value in state.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def _unflatten_(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Puts back what `_flat` took; rates and the like follow from the settings."""
+    state: dict[int, dict[str, Tensor]] = defaultdict(dict)
+    for key, value in tensors.items():
+        index, name = key.split("/")
+        state[int(index)][name] = value
+    groups = optimiser.state_dict()["param_groups"]
+    optimiser.load_state_dict({"state": dict(state), "param_groups": groups})
+    check_state(optimiser)
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

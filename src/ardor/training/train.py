@@ -1,0 +1,169 @@
+"""Training the found network from scratch, with weights that can be pruned or with plain ones."""
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ardor.architecture import Architecture
+from ardor.data import Images, Normalise, augment, stratified
+from ardor.layers.variational import VariationalConv2d
+from ardor.models.model import Model
+from ardor.models.scores import logits_of, scores
+from ardor.runtime.device import Runtime
+from ardor.schedules import ramp
+from ardor.settings.sections import TrainConfig
+from ardor.spaces import Net
+from ardor.spaces import of as space_of
+from ardor.training.accumulate import count_of
+from ardor.training.loop import Stage
+from ardor.training.objective import (
+    Batch,
+    Loss,
+    likelihood,
+    objective,
+    rate_at,
+    set_gradients_,
+    set_rate_,
+    weight_optimiser,
+)
+from ardor.training.timetable import Course, Pace
+
+
+def train(
+    architecture: Architecture,
+    images: Images,
+    classes: tuple[str, ...],
+    config: TrainConfig,
+    *,
+    run: Path,
+    runtime: Runtime,
+) -> Model:
+    """The trained network; continues from the newest checkpoint in `run`, if there is one."""
+    loop = TrainLoop(architecture, parts_of(images, config, runtime.seed), config, run, runtime)
+    with runtime.signals():
+        loop.run()
+    return Model(loop.net, loop.normalise, architecture, classes)
+
+
+def tune(
+    model: Model, images: Images, config: TrainConfig, *, run: Path, runtime: Runtime
+) -> Model:
+    """A pruned network after some more epochs: what is zero stays zero. Resumable as `train` is."""
+    parts = parts_of(images, config, runtime.seed)
+    net = copy.deepcopy(model.net)
+    loop = TrainLoop(model.architecture, parts, config, run, runtime, pruned=net)
+    with runtime.signals():
+        loop.run()
+    return Model(net.cpu(), model.normalise, model.architecture, model.classes).eval()
+
+
+def parts_of(images: Images, config: TrainConfig, seed: int) -> list[Images]:
+    """Images to learn from, and images to watch by."""
+    shares = [1 - config.validation, config.validation]
+    return [images[part] for part in stratified(images.labels, shares, seed=seed)]
+
+
+class TrainLoop:
+    """The network and its optimiser, stepping through the images."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        parts: list[Images],
+        config: TrainConfig,
+        run: Path,
+        runtime: Runtime,
+        *,
+        pruned: Net | None = None,  # a network to go on with, whose zeros stay
+    ) -> None:
+        self.config, self.runtime = config, runtime
+        self.images, self.validation = parts
+        self.normalise = Normalise.of(self.images).to(runtime.device)
+        conv = VariationalConv2d if config.variational else nn.Conv2d
+        new = space_of(architecture).build(architecture, conv=conv) if pruned is None else pruned
+        self.net = runtime.place(new)
+        self.drawing = True  # variational weights, and not their means
+        self.weights = list(self.net.parameters())
+        self.stays = [weight.detach() != 0 for weight in self.weights] if pruned else []
+        self.optimiser = weight_optimiser(self.net, config)
+        self.size = min(config.batch, len(self.images))
+        self.parts = count_of(config.accumulate, self.size)
+        self.stage = Stage(
+            "tune" if pruned else "train",
+            run,
+            runtime,
+            modules={"net": self.net},
+            optimisers={"weights": self.optimiser},
+            course=Course(
+                config.epochs,
+                len(self.images) // self.size,
+                pace=Pace(
+                    dearer_from=config.kl_start,
+                    dearer=2 if config.variational else 1,
+                    between=len(self.validation) / self.size / 3,
+                ),
+            ),
+        )
+
+    def run(self) -> None:
+        """All epochs that are left."""
+        self.stage.check_memory(self.net, self.size, self.parts, self.trial)
+        for epoch in self.stage.epochs_left():
+            order = self.runtime.shuffled(len(self.images), epoch)
+            self.net.drop_path_(self.config.drop_path * epoch / self.config.epochs)
+            for step in self.stage.steps_left():
+                self.step(self.images[order[step * self.size : (step + 1) * self.size]])
+            facts = {}
+            if len(self.validation):
+                logits = logits_of(self.net, self.validation, self.normalise, self.runtime)
+                facts["held_out"] = scores(logits, self.validation.labels)
+            self.stage.finish_epoch(rate=rate_at(self.config, self.stage.progress), **facts)
+
+    def step(self, images: Images) -> None:
+        """One step of the weights: likelihood, and the KL as far as it has grown."""
+        self.net.train()
+        pixels = self.runtime.images(images.pixels)
+        prepared = augment(self.normalise(pixels), self.config.augment)
+        batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
+        loss = self.loss(batch, self.parts, self.grown())
+        set_gradients_(self.weights, loss.total)
+        for weight, stays in zip(self.weights, self.stays, strict=False):
+            weight.grad = torch.where(stays, weight.grad, 0.0)  # type: ignore[arg-type]
+        nn.utils.clip_grad_norm_(self.weights, self.config.clip)
+        set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
+        self.optimiser.step()
+        self.stage.add("train", loss.terms)
+
+    def loss(self, batch: Batch, parts: int, kl_counts: float) -> Loss:
+        """The objective on a batch, computed in parts."""
+        fit = likelihood(
+            self.net,
+            batch,
+            {},
+            smoothing=self.config.smoothing,
+            auxiliary_weight=self.config.auxiliary_weight,
+            parts=parts,
+        )
+        kl = {"kl_weights": kl_counts * self.net.kl()} if kl_counts else {}
+        return objective(fit, kl, of=batch.of)
+
+    def grown(self) -> float:
+        """What the KL of the weights counts by now; they are drawn only while it counts.
+
+        Without it their variances would but shrink, and drawing them takes twice the time.
+        """
+        if not self.config.variational:
+            return 0.0
+        grown = self.config.kl * ramp(self.stage.progress, start=self.config.kl_start)
+        if self.drawing != (grown > 0):
+            self.drawing = grown > 0
+            self.net.draw_weights_(self.drawing)
+        return grown
+
+    def trial(self, images: int) -> Loss:
+        """The loss of some blank images, for what it holds in memory at the most."""
+        self.net.train()
+        kl_counts = self.config.kl if self.config.variational else 0.0
+        return self.loss(Batch.blank(images, self.images.pixels, self.runtime), 1, kl_counts)

@@ -1,1 +1,0 @@
-"""Where images come from: arrays in files, folders of pictures, what is wrong with either."""
