@@ -8,7 +8,8 @@ import torch
 
 from ardor import discover
 from ardor.data import Images
-from ardor.runtime.device import Progress, Runtime
+from ardor.runtime.device import Runtime
+from ardor.runtime.progress import Progress
 
 torch.set_num_threads(1)
 

@@ -209,7 +209,7 @@ def forge(path: str, content: str) -> None:
     """Writes other content into a safetensors file, with its checksum; NAME is a 4-d tensor."""
     import safetensors.torch
 
-    from ardor.runtime.device import digest
+    from ardor.runtime.tensors import digest
 
     tensors = safetensors.torch.load(Path(path).read_bytes())
     name = next(name for name, tensor in tensors.items() if tensor.ndim == 4)
@@ -229,7 +229,7 @@ def rewrite(folder: str, change: str) -> None:
     """Changes the tensors `t` of the only checkpoint left."""
     import torch
 
-    from ardor.runtime.device import save
+    from ardor.runtime.tensors import save
 
     path, tensors, facts = only(folder)
     exec(change, {"t": tensors, "torch": torch})
@@ -240,7 +240,7 @@ def change(folder: str, end: str, change: str) -> None:
     """Changes the tensors `t[n]` of a model whose names end so."""
     import torch
 
-    from ardor.runtime.device import load, save
+    from ardor.runtime.tensors import load, save
 
     path = Path(folder) / "model.safetensors"
     tensors, facts = load(path)
@@ -253,7 +253,7 @@ def change(folder: str, end: str, change: str) -> None:
 
 def only(folder: str) -> tuple[Path, dict[str, Any], Mapping[str, Any]]:
     """The newest checkpoint, once it is the only one."""
-    from ardor.runtime.device import load
+    from ardor.runtime.tensors import load
 
     *others, path = sorted(Path(folder).iterdir())
     for other in others:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ardor.models.model import Model
     from ardor.pipeline.run import Run, load
     from ardor.pipeline.stages import do, finish
-    from ardor.settings.sections import preset
+    from ardor.settings.presets import preset
     from ardor.spaces import Net, Space
 
 # Loaded when first asked for: `ardor --help` must not wait for torch.

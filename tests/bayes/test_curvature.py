@@ -11,8 +11,8 @@ from standins.toy import Toy
 from standins.watched import BASE, SMALL, make, standing
 from torch import Tensor, nn
 
+from ardor.bayes import Gates
 from ardor.bayes.curvature import hessian_product, largest_eigenvalue, shifted
-from ardor.bayes.divergences import Gates
 from ardor.data import Images
 from ardor.methods.darts import Darts
 from ardor.native import kernels

@@ -7,25 +7,27 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ardor.bayes.curvature import gauss_newton_diagonal
 from ardor.bayes.divergences import (
-    best_probability,
-    concrete_draw,
     dirichlet_concentration,
     dirichlet_kl,
     dropout_divergence,
-    dropout_noise,
     entropy,
-    gauss_newton_diagonal,
-    gaussian_draw,
     gaussian_kl,
-    gumbel_scores,
-    keep_probability,
     log_noise_ratio,
     log_uniform_divergence,
     log_uniform_kl,
+    zero_one_loss,
+)
+from ardor.bayes.draws import (
+    best_probability,
+    concrete_draw,
+    dropout_noise,
+    gaussian_draw,
+    gumbel_scores,
+    keep_probability,
     straight_through,
     switch_draw,
-    zero_one_loss,
 )
 
 # log lambda -> the fit of Molchanov et al. 2017, and the divergence by quadrature

@@ -11,12 +11,12 @@ import torch
 from click.testing import CliRunner
 from rich.console import Console
 
-from ardor.bayes.divergences import dropout_noise, switch_draw
+from ardor.bayes.draws import dropout_noise, switch_draw
 from ardor.bench import gradients, tables
 from ardor.bench.gradients import Problem
 from ardor.bench.runs import benches
 from ardor.cli import cli
-from ardor.cli.screen import bench_table
+from ardor.cli.tables import bench_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

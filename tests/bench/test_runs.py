@@ -22,7 +22,8 @@ from ardor.errors import ArdorError, Interrupted
 from ardor.pipeline.resolve import layered
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
-from ardor.settings.sections import PruneConfig, presets
+from ardor.settings.presets import presets
+from ardor.settings.sections import PruneConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

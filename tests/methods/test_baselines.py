@@ -26,7 +26,9 @@ from ardor.methods.snas import Snas
 from ardor.pipeline.resolve import layered
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop
-from ardor.settings.sections import SearchConfig, preset, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.presets import preset
+from ardor.settings.sections import SearchConfig
 from ardor.spaces.cells import Cells
 from ardor.spaces.nasbench201 import Nasbench201
 

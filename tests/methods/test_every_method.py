@@ -18,7 +18,8 @@ from ardor.methods import Method
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import search
 from ardor.searching.result import Found
-from ardor.settings.sections import SearchConfig, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
 from ardor.spaces.nasbench201 import Nasbench201

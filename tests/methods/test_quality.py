@@ -16,7 +16,7 @@ from ardor.methods.random import Random
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import search
 from ardor.searching.result import Found
-from ardor.settings.sections import resolve
+from ardor.settings.merge import resolve
 from ardor.spaces.cells import Cells
 
 USEFUL = "sep_conv_5x5"

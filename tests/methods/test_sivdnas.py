@@ -12,7 +12,8 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
-from ardor.bayes.divergences import dropout_divergence, keep_probability
+from ardor.bayes.divergences import dropout_divergence
+from ardor.bayes.draws import keep_probability
 from ardor.cli import cli
 from ardor.layers.operations import ZERO
 from ardor.methods.sivdnas import SiVdnas

@@ -17,7 +17,8 @@ from ardor.pipeline.resolve import layered
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import search
 from ardor.searching.result import Found
-from ardor.settings.sections import SearchConfig, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.sections import SearchConfig
 from ardor.spaces.cells import Cells
 
 OPS = "sep_conv_3x3,skip_connect,none"

@@ -15,7 +15,7 @@ from ardor.data import Images, Normalise
 from ardor.errors import ArdorError, Interrupted
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.models.model import Model
-from ardor.models.scores import nonzero_parameters
+from ardor.models.sizes import nonzero_parameters
 from ardor.models.smaller import compact, prune
 from ardor.pipeline.curve import SHARES, Point, accuracy, curve, pick, thresholds_of
 from ardor.pipeline.prune_stage import measure_curve
@@ -23,7 +23,8 @@ from ardor.pipeline.run import Run
 from ardor.pipeline.stages import do
 from ardor.reporting.pruning_curve import Network, chart, log_ticks, networks
 from ardor.runtime.device import Runtime
-from ardor.settings.sections import NOTHING, PruneConfig, TrainConfig, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.sections import NOTHING, PruneConfig, TrainConfig
 from ardor.spaces.cells import Cells
 from ardor.training.train import tune
 

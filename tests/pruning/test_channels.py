@@ -16,7 +16,7 @@ from ardor.layers.blocks import PointwiseBlock, SeparableBlock
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.exporters.onnx import export, latencies, to_onnx
 from ardor.models.model import Model
-from ardor.models.scores import (
+from ardor.models.sizes import (
     dense_bytes,
     multiply_adds,
     nonzero_parameters,

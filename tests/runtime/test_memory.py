@@ -13,8 +13,9 @@ from ardor import methods
 from ardor.data import Images
 from ardor.errors import ArdorError
 from ardor.runtime import memory
-from ardor.runtime.device import Progress, Runtime
+from ardor.runtime.device import Runtime
 from ardor.runtime.memory import ROOM, Need, check, free, in_use, need
+from ardor.runtime.progress import Progress
 from ardor.searching.loop import search
 from ardor.settings.sections import SearchConfig
 from ardor.spaces.cells import Cells

@@ -13,15 +13,10 @@ import pytest
 import torch
 
 from ardor.errors import ArdorError
-from ardor.runtime.device import (
-    Runtime,
-    find_device,
-    load,
-    measured,
-    random_states,
-    restore_random_states,
-    save,
-)
+from ardor.runtime.cost import measured
+from ardor.runtime.device import Runtime, find_device
+from ardor.runtime.seeds import random_states, restore_random_states
+from ardor.runtime.tensors import load, save
 
 
 def tensors() -> dict[str, torch.Tensor]:

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from ardor import methods
 from ardor.architecture import Architecture, Kept
-from ardor.bayes.divergences import best_probability
+from ardor.bayes.draws import best_probability
 from ardor.data import Images
 from ardor.layers.operations import ZERO
 from ardor.methods.vinnas import Vinnas
 from ardor.runtime.device import Runtime
 from ardor.searching.likely import likeliest, strengths
 from ardor.searching.loop import search
-from ardor.settings.sections import resolve
+from ardor.settings.merge import resolve
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
 

@@ -17,7 +17,7 @@ from ardor.schedules import cosine, ramp
 from ardor.searching.loop import SearchLoop, halves, search
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net
-from ardor.training.objective import rate_at
+from ardor.training.optimise import rate_at
 
 BASE = SearchConfig(epochs=6, batch=8, augment=(), warmup=0.5, rate=0.05, gate_rate=0.2)
 

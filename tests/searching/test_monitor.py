@@ -23,8 +23,9 @@ from ardor.methods.rsps import Rsps
 from ardor.methods.sivdnas import SiVdnas
 from ardor.methods.vinnas import Vinnas
 from ardor.reporting import report
-from ardor.runtime.device import Progress, Runtime
-from ardor.runtime.device import load as load_checkpoint
+from ardor.runtime.device import Runtime
+from ardor.runtime.progress import Progress
+from ardor.runtime.tensors import load as load_checkpoint
 from ardor.searching.monitor import Watch
 from ardor.searching.restarts import Rounds
 from ardor.spaces import Space

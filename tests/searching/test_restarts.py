@@ -12,7 +12,7 @@ from standins.toy import Toy
 from torch import Tensor, nn
 
 from ardor import methods
-from ardor.bayes.divergences import gaussian_draw, mixture_log_var
+from ardor.bayes.draws import gaussian_draw, mixture_log_var
 from ardor.data import Images
 from ardor.errors import Interrupted
 from ardor.runtime.device import Runtime
@@ -20,7 +20,7 @@ from ardor.searching.loop import SearchLoop, halves, search
 from ardor.searching.restarts import Rounds
 from ardor.searching.result import Found
 from ardor.settings.sections import SearchConfig
-from ardor.training.objective import rate_at
+from ardor.training.optimise import rate_at
 
 ROUNDS = SearchConfig(
     epochs=6, rounds=3, batch=8, augment=(), warmup=0.5, rate=0.05, gate_rate=0.2, shrink=0

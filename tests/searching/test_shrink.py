@@ -20,7 +20,9 @@ from ardor.methods import Method
 from ardor.methods.darts import Darts
 from ardor.methods.vinnas import Vinnas
 from ardor.reporting import report
-from ardor.runtime.device import Progress, Runtime, load
+from ardor.runtime.device import Runtime
+from ardor.runtime.progress import Progress
+from ardor.runtime.tensors import load
 from ardor.searching.loop import SearchLoop, halves
 from ardor.searching.shrink import in_a_row, leaving, with_gone
 from ardor.settings.sections import SearchConfig

@@ -16,9 +16,12 @@ from ardor.data import Images
 from ardor.errors import Interrupted
 from ardor.layers.operations import SETS, ZERO
 from ardor.pipeline.resolve import final_space, layered, resolved, unnamed
-from ardor.runtime.device import Progress, Runtime
+from ardor.runtime.device import Runtime
+from ardor.runtime.progress import Progress
 from ardor.searching.loop import SearchLoop, halves
-from ardor.settings.sections import Config, preset, presets, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.presets import preset, presets
+from ardor.settings.sections import Config
 from ardor.training.train import TrainLoop, parts_of
 
 # Cells, states and share of the images of the search, its epochs; cells of the final network, the

@@ -12,7 +12,7 @@ from ardor.architecture import Architecture
 from ardor.errors import ArdorError
 from ardor.layers.operations import SETS, ZERO
 from ardor.layers.variational import Variational, VariationalConv2d
-from ardor.models.scores import multiply_adds, parameters
+from ardor.models.sizes import multiply_adds, parameters
 from ardor.spaces._cellnet import AuxiliaryHead
 from ardor.spaces.cells import Cells
 

@@ -16,7 +16,7 @@ from ardor.errors import ArdorError
 from ardor.layers.blocks import BarePool
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.models.model import Model
-from ardor.models.scores import multiply_adds, parameters
+from ardor.models.sizes import multiply_adds, parameters
 from ardor.models.smaller import compact
 from ardor.reporting.drawing import draw
 from ardor.spaces.nasbench201 import EDGES, OPERATIONS, Nasbench201, cell_string, unique, written

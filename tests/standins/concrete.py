@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.methods import Method
 from ardor.spaces import Net, Space
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.spaces import Net, Space, mean_score
 
 OPTIONS = ("noise", "signal", "nothing")

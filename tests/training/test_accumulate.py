@@ -10,14 +10,15 @@ from standins.toy import Toy
 from torch import Tensor, nn
 
 from ardor import methods
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.data import Images
 from ardor.runtime.device import Runtime
+from ardor.searching.gate_gradients import curvature_of, searching
 from ardor.searching.loop import search
 from ardor.settings.sections import SearchConfig, TrainConfig
 from ardor.spaces.cells import Cells
 from ardor.training.accumulate import count_of
-from ardor.training.objective import Batch, curvature_of, likelihood, objective, searching
+from ardor.training.objective import Batch, likelihood, objective
 from ardor.training.train import train
 
 SPACE = Cells(image=(1, 6, 6), classes=3, layout="NN", states=1, channels=2, ops="seven")

@@ -9,7 +9,8 @@ from conftest import Clock
 from torch import nn
 
 from ardor.errors import ArdorError
-from ardor.runtime.device import Progress, Runtime
+from ardor.runtime.device import Runtime
+from ardor.runtime.progress import Progress
 from ardor.training.loop import Stage
 from ardor.training.timetable import Course
 

@@ -6,24 +6,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.methods.random import Random
-from ardor.settings.sections import Fitting
-from ardor.spaces.cells import Cells
-from ardor.training.objective import (
-    Batch,
-    Loss,
+from ardor.searching.gate_gradients import (
     curvature_of,
     frozen_statistics,
-    held,
-    likelihood,
     moved,
-    objective,
-    set_gradients_,
     unrolled_gradients_,
-    weight_optimiser,
 )
+from ardor.settings.sections import Fitting
+from ardor.spaces.cells import Cells
+from ardor.training.objective import Batch, Loss, likelihood, objective
+from ardor.training.optimise import held, set_gradients_, weight_optimiser
 
 SPACE = Cells(image=(1, 6, 6), classes=3, layout="NN", states=1, channels=2, ops="seven")
 

@@ -11,10 +11,12 @@ from standins.toy import Toy
 from ardor import methods
 from ardor.data import Images
 from ardor.errors import ArdorError, Interrupted
-from ardor.runtime.device import Progress, Runtime
+from ardor.runtime.device import Runtime
+from ardor.runtime.progress import Progress
 from ardor.searching.loop import search
 from ardor.searching.result import Found
-from ardor.settings.sections import LONGEST, SearchConfig, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.sections import LONGEST, SearchConfig
 from ardor.training.timetable import AIM, Course, Pace, Schedule
 
 BASE = {"batch": 4, "augment": (), "warmup": 0.2, "epochs": LONGEST, "shrink": 0}

@@ -18,14 +18,16 @@ from ardor.errors import ArdorError, Interrupted
 from ardor.layers.variational import LOG_VAR_START, Variational, VariationalConv2d
 from ardor.models.exporters.onnx import export, largest_difference
 from ardor.models.model import Model
-from ardor.models.scores import multiply_adds, nonzero_parameters, scores
+from ardor.models.scores import scores
+from ardor.models.sizes import multiply_adds, nonzero_parameters
 from ardor.models.smaller import compact, prune
-from ardor.runtime.device import Runtime, load
+from ardor.runtime.device import Runtime
+from ardor.runtime.tensors import load
 from ardor.schedules import linear
 from ardor.settings.sections import TrainConfig
 from ardor.spaces import Net
 from ardor.spaces.cells import Cells
-from ardor.training.objective import rate_at
+from ardor.training.optimise import rate_at
 from ardor.training.train import TrainLoop, parts_of, train
 
 SPACE = Cells(image=(1, 8, 8), classes=2, layout="NR", states=2, channels=4, auxiliary=True)

@@ -1,14 +1,11 @@
-"""The curvature of a loss in the gates, along the direction in which it bends upwards most.
-
-No second derivative is taken: native code has none, and a few more gradients do as well.
-"""
+"""The curvature of a loss in the gates: its Gauss-Newton diagonal, and its largest eigenvalue."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 
 Map = Callable[[Tensor], Tensor]  # of vectors
 SPENT = 1e-12  # of a product: less than that left of it is rounding
@@ -67,3 +64,25 @@ def shifted(gates: Gates, by: Tensor) -> Gates:
 
 def _is_softmax(gate: Tensor) -> bool:
     return bool((gate >= 0).all() and ((gate.sum(-1) - 1).abs() < ONE).all())
+
+
+def gauss_newton_diagonal(logits_at: Callable[[Gates], Tensor], gates: Gates) -> Gates:
+    """sum_n J_n^T (diag p - p p^T) J_n, diagonal in every gate, for the images of `logits_at`.
+
+    `gates` are per image, (copies, batch, options), so that one backward pass for each class gives
+    the Jacobian rows of all images at once; the result is (copies, 1, options). Writing it as the
+    variance of J under p, centred, avoids the cancellation of E J^2 - (E J)^2 in float32.
+    """
+    at = {name: gate.detach().requires_grad_() for name, gate in gates.items()}
+    logits = logits_at(at)
+    p = logits.detach().softmax(-1)  # (batch, classes)
+    rows = [
+        torch.autograd.grad(logits[:, c].sum(), list(at.values()), retain_graph=True)
+        for c in range(logits.shape[1])
+    ]
+    diagonal = {}
+    for name, jacobian in zip(at, map(torch.stack, zip(*rows, strict=True)), strict=True):
+        weight = p.T[:, None, :, None]  # (classes, 1, batch, 1) against (classes, copies, batch, k)
+        centred = jacobian - (weight * jacobian).sum(0)
+        diagonal[name] = (weight * centred.square()).sum(0).sum(1, keepdim=True)
+    return diagonal

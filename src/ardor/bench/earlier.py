@@ -11,7 +11,8 @@ from ardor.errors import ArdorError
 from ardor.pipeline.resolve import difference
 from ardor.runtime.files import read_object
 from ardor.runtime.origin import FORMAT
-from ardor.settings.sections import Config, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.sections import Config
 
 ANEW = "leave --results out: the bench then makes its runs anew"
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ardor.bayes.divergences import dropout_noise, keep_probability, switch_draw
+from ardor.bayes.draws import dropout_noise, keep_probability, switch_draw
 from ardor.runtime.files import write_json
 from ardor.runtime.origin import about
 

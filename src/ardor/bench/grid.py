@@ -13,7 +13,8 @@ from typing import Any
 
 from ardor.errors import ArdorError, unknown
 from ardor.pipeline.resolve import flat
-from ardor.settings.sections import merge, preset, presets, titles
+from ardor.settings.merge import merge
+from ardor.settings.presets import preset, presets, titles
 
 FOLDER, TABLES = "bench/grids", "bench/published"
 CHANCE = "random"  # the row whose number of runs --random says

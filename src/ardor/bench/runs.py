@@ -19,9 +19,9 @@ from ardor.errors import ArdorError
 from ardor.pipeline.resolve import difference
 from ardor.pipeline.run import Run
 from ardor.pipeline.stages import do
-from ardor.runtime.device import Progress, unwatched
 from ardor.runtime.files import read_bytes, read_log, write, write_json
 from ardor.runtime.origin import about
+from ardor.runtime.progress import Progress, unwatched
 
 # Benches that are no grid of runs: what measures them, in as many rounds as asked for.
 APART: Mapping[str, Callable[..., dict[str, Any]]] = {

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from ardor import data, methods, spaces
 from ardor.bench.runs import benches
 from ardor.settings import fields, sections
+from ardor.settings.presets import presets
 
 # A setting in the source, with the comment that ends its line.
 COMMENT = re.compile(r"^ +(\w+): .*?#\s*(.+)$", re.MULTILINE)
@@ -24,7 +25,7 @@ def catalogue(what: str) -> dict[str, str]:
     if what == "data":
         return data.describe()
     if what == "presets":
-        return sections.presets()
+        return presets()
     if what == "benches":
         return benches()
     return dict(all_settings())

@@ -91,7 +91,7 @@ def search(as_json: bool, quiet: bool, **options: Any) -> None:
 
 def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """A new run as the options say; or, asked for a dry run, how long it would take."""
-    from ardor.settings.sections import resolve
+    from ardor.settings.merge import resolve
 
     given = {name: value for name, value in options.items() if value is not None}
     found = _architecture(given["architecture"]) if "architecture" in given else None
@@ -111,7 +111,7 @@ def _created(
 ) -> "Run":
     """A new run in the folder that was named, or in the first that is free."""
     from ardor.pipeline.run import Run, Taken
-    from ardor.settings.sections import resolve
+    from ardor.settings.merge import resolve
 
     while True:
         place = folder or _free_folder(resolve(*layers))
@@ -141,11 +141,12 @@ def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
 
 def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     """The settings of a new run; each layer goes over those before it."""
-    from ardor.settings import sections
+    from ardor.settings.merge import merge, read
+    from ardor.settings.presets import preset
 
-    layers = [sections.preset(given["preset"])] if "preset" in given else []
-    layers += [sections.read(given["file"])] if "file" in given else []
-    typed: dict[str, Any] = functools.reduce(sections.merge, _typed(given), {})
+    layers = [preset(given["preset"])] if "preset" in given else []
+    layers += [read(given["file"])] if "file" in given else []
+    typed: dict[str, Any] = functools.reduce(merge, _typed(given), {})
     discover.trust(_modules(typed))
     return (*layers, typed)
 
@@ -165,7 +166,7 @@ def _estimate(
     given: "Architecture | None",
 ) -> None:
     """Says how long a run would take, and makes none."""
-    from ardor.cli.screen import estimate_table
+    from ardor.cli.tables import estimate_table
     from ardor.pipeline.estimate import estimate
     from ardor.pipeline.run import check_free
 
@@ -176,7 +177,7 @@ def _estimate(
 
 def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
     """The settings on the command line, each option's by itself."""
-    from ardor.settings.sections import assignment
+    from ardor.settings.merge import assignment
 
     layers: list[dict[str, Any]] = []
     layers += [{name: given[name]} for name in ("seed", "device") if name in given]

@@ -38,10 +38,10 @@ def show(path: Path, every: bool, count: int | None, as_json: bool, quiet: bool)
 @answering
 def check(source: str, changes: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """What is found in the data, and what would be wrong with it."""
-    from ardor.cli.screen import summary_table
+    from ardor.cli.tables import summary_table
     from ardor.data import load
     from ardor.data.check import check as summarise
-    from ardor.settings.sections import assignment, resolve
+    from ardor.settings.merge import assignment, resolve
 
     config = resolve({"data": {"source": source}}, *map(assignment, changes))
     found = summarise(load(seed=config.seed, **config.data.model_dump()))
@@ -54,7 +54,7 @@ def check(source: str, changes: tuple[str, ...], as_json: bool, quiet: bool) -> 
 def list_(what: str, as_json: bool, quiet: bool) -> None:
     """What there is to choose from."""
     from ardor.cli.catalogue import catalogue
-    from ardor.cli.screen import table
+    from ardor.cli.tables import table
 
     known = catalogue(what)
     screen_of(as_json, quiet).result(known, table("", (what, ""), list(known.items())))
@@ -66,7 +66,7 @@ def list_(what: str, as_json: bool, quiet: bool) -> None:
 def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     """Runs side by side."""
     from ardor.bench.runs import compared
-    from ardor.cli.screen import rows_table
+    from ardor.cli.tables import rows_table
 
     rows = compared(folders)
     screen_of(as_json, quiet).result(rows, rows_table(rows))
@@ -106,7 +106,7 @@ def bench(
     of sivdnas, on as many small problems as there are seeds. 'ardor list benches' shows them all.
     """
     from ardor.bench.runs import bench as measure
-    from ardor.cli.screen import bench_table
+    from ardor.cli.tables import bench_table
 
     screen = screen_of(as_json, quiet)
     rows = tuple(filter(None, (methods or "").split(",")))

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 
 from ardor.architecture import AgainstOdds, Architecture, against_odds, parse
-from ardor.cli.screen import table
+from ardor.cli.tables import table
 from ardor.errors import ArdorError
 from ardor.reporting import table as edges
 from ardor.reporting.certainty import Candidate, candidates, quantities

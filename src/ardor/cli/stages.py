@@ -28,7 +28,7 @@ def train(
 ) -> None:
     """Train the architecture that RUN's search found, from scratch."""
     from ardor.pipeline.run import Run
-    from ardor.settings.sections import assignment
+    from ardor.settings.merge import assignment
 
     layers = [{"train": {"epochs": epochs}}] if epochs is not None else []
     run = Run.open(folder).moved(place)
@@ -69,7 +69,7 @@ def prune(
     effect leave it for good. What was trained is kept, and can be pruned otherwise at any time.
     """
     from ardor.pipeline.run import Run
-    from ardor.settings.sections import assignment
+    from ardor.settings.merge import assignment
 
     layers = [*_pruning(options), *map(assignment, changes)]
     run = Run.open(folder).moved(place)
@@ -95,7 +95,7 @@ def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _show_curve(run: "Run", as_json: bool, quiet: bool) -> None:
     """Measures the pruning curve, keeps it in the run folder and prints it."""
-    from ardor.cli.screen import curve_table
+    from ardor.cli.tables import curve_table
     from ardor.pipeline.prune_stage import measure_curve
 
     screen = screen_of(as_json, quiet)
@@ -129,7 +129,7 @@ _stage_command("report", "Write one HTML page of the run.")
 @answering
 def predict(folder: Path, images: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     """Labels and probabilities for image files, or folders of them."""
-    from ardor.cli.screen import predictions_table
+    from ardor.cli.tables import predictions_table
     from ardor.models.predict import predict as predictions
     from ardor.pipeline.run import load
 

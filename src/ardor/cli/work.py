@@ -21,7 +21,7 @@ def command() -> str:
 
 def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
     """Does the stages, or those that are left, showing progress; prints what came out."""
-    from ardor.cli.screen import metrics_table
+    from ardor.cli.tables import metrics_table
     from ardor.pipeline.stages import do
 
     screen = screen_of(as_json, quiet)

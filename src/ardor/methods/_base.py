@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.methods._base import Method
 from ardor.settings.fields import Rate
 from ardor.spaces import Space

@@ -26,7 +26,8 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from ardor.architecture import Architecture, Kept
-from ardor.bayes.divergences import Gates, dirichlet_concentration, dirichlet_kl
+from ardor.bayes import Gates
+from ardor.bayes.divergences import dirichlet_concentration, dirichlet_kl
 from ardor.methods.darts import Darts
 from ardor.settings.fields import Amount, Rate
 from ardor.spaces import Space

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from ardor.architecture import Architecture
-from ardor.bayes.divergences import Gates, zero_one_loss
+from ardor.bayes import Gates
+from ardor.bayes.divergences import zero_one_loss
 from ardor.methods._base import never_zero
 from ardor.methods.darts import Darts
 from ardor.settings.fields import Amount, Share

@@ -14,7 +14,8 @@ variant is left out.
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ardor.bayes.divergences import Gates, concrete_draw, straight_through
+from ardor.bayes import Gates
+from ardor.bayes.draws import concrete_draw, straight_through
 from ardor.methods.darts import Darts
 from ardor.methods.snas import Snas
 from ardor.settings.fields import Rate

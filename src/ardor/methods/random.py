@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from ardor.architecture import Architecture
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.methods._base import Method
 
 

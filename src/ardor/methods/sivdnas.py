@@ -51,15 +51,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept
-from ardor.bayes.divergences import (
-    TINY,
-    Gates,
-    best_probability,
-    dropout_divergence,
-    dropout_noise,
-    keep_probability,
-    switch_draw,
-)
+from ardor.bayes import Gates
+from ardor.bayes.divergences import TINY, dropout_divergence
+from ardor.bayes.draws import best_probability, dropout_noise, keep_probability, switch_draw
 from ardor.layers.operations import ZERO
 from ardor.methods._base import Method
 from ardor.settings.fields import Amount, Rate

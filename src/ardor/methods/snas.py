@@ -22,7 +22,8 @@ from typing import Any, ClassVar
 import torch
 
 from ardor.architecture import Kept
-from ardor.bayes.divergences import Gates, concrete_draw, gumbel_scores
+from ardor.bayes import Gates
+from ardor.bayes.draws import concrete_draw, gumbel_scores
 from ardor.methods.darts import Darts
 from ardor.settings.fields import Rate
 from ardor.spaces import Space

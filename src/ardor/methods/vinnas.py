@@ -45,16 +45,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept, kind_of, parse
-from ardor.bayes.divergences import (
-    Gates,
-    best_probability,
-    entropy,
-    gaussian_draw,
-    gaussian_kl,
-    log_noise_ratio,
-    log_uniform_kl,
-    mixture_log_var,
-)
+from ardor.bayes import Gates
+from ardor.bayes.divergences import entropy, gaussian_kl, log_noise_ratio, log_uniform_kl
+from ardor.bayes.draws import best_probability, gaussian_draw, mixture_log_var
 from ardor.layers.operations import ZERO
 from ardor.layers.variational import LOG_VAR_START, PRUNE_AT, VariationalConv2d
 from ardor.methods._base import Method, never_zero

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ardor.errors import printable
 from ardor.models.model import Model
-from ardor.models.scores import multiply_adds, nonzero_parameters, parameters
+from ardor.models.sizes import multiply_adds, nonzero_parameters, parameters
 
 TEMPLATE = """---
 library_name: ardor

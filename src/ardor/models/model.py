@@ -12,9 +12,9 @@ from ardor.data import Normalise
 from ardor.errors import ArdorError
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.pruning.cut import fit_, record
-from ardor.runtime.device import load as load_tensors
-from ardor.runtime.device import save as save_tensors
 from ardor.runtime.files import read_object, replaced_folder, write, write_json
+from ardor.runtime.tensors import load as load_tensors
+from ardor.runtime.tensors import save as save_tensors
 from ardor.spaces import Net
 from ardor.spaces import of as space_of
 

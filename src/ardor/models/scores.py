@@ -1,17 +1,11 @@
-"""What a network does and what it costs: likelihood, calibration, parameters, multiply-adds."""
+"""What a network does on images: accuracy, likelihood, calibration."""
 
-import copy
-import zlib
-
-import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save as to_bytes
-from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch import Tensor
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.data import Images, Normalise
 from ardor.runtime.device import Runtime
 from ardor.spaces import Net
@@ -55,48 +49,3 @@ def scores(logits: Tensor, labels: Tensor) -> dict[str, float]:
         "brier": (p - truth).square().sum(1).mean().item(),
         "ece": ece.item(),
     }
-
-
-def parameters(net: nn.Module) -> int:
-    """Parameters of the network; an auxiliary head leaves with the training, and is not counted."""
-    return sum(p.numel() for p in deployed(net).values())
-
-
-def nonzero_parameters(net: nn.Module) -> int:
-    """Parameters that are not zero."""
-    return sum(int(p.count_nonzero()) for p in deployed(net).values())
-
-
-def deployed(net: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that a prediction uses: no auxiliary head, no variances."""
-    return {
-        name: parameter
-        for name, parameter in net.named_parameters()
-        if not name.startswith("auxiliary.") and not name.endswith("log_var")
-    }
-
-
-def dense_bytes(net: nn.Module) -> int:
-    """The size of a safetensors file of the network."""
-    return len(to_bytes({name: t.contiguous() for name, t in net.state_dict().items()}))
-
-
-def sparse_bytes(net: nn.Module) -> int:
-    """The size of the network stored sparsely, deflated.
-
-    For each tensor a bit for every entry, 1 where it is not zero; then those entries in float32.
-    """
-    content = b""
-    for tensor in net.state_dict().values():
-        entries = tensor.cpu().float().numpy().ravel()
-        content += np.packbits(entries != 0).tobytes() + entries[entries != 0].tobytes()
-    return len(zlib.compress(content, 9))
-
-
-def multiply_adds(net: Net, shape: tuple[int, int, int]) -> int:
-    """Multiply-adds of convolutions and matrix products for one image."""
-    # On the meta device nothing is computed, and nothing goes to native code, which is not counted.
-    double = copy.deepcopy(net).to("meta").eval()
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        double(torch.zeros(1, *shape, device="meta"))
-    return int(counter.get_total_flops()) // 2

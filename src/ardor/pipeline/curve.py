@@ -12,9 +12,11 @@ from ardor.data import Images
 from ardor.errors import ArdorError
 from ardor.layers.variational import PRUNE_AT, Variational
 from ardor.models.model import Model
-from ardor.models.scores import logits_of, nonzero_parameters
+from ardor.models.scores import logits_of
+from ardor.models.sizes import nonzero_parameters
 from ardor.models.smaller import compact, prune
-from ardor.runtime.device import Progress, Runtime
+from ardor.runtime.device import Runtime
+from ardor.runtime.progress import Progress
 from ardor.settings.sections import NOTHING
 
 FORMAT = 1

@@ -7,7 +7,7 @@ import torch
 from ardor.errors import ArdorError
 from ardor.models.card import card
 from ardor.models.model import Model
-from ardor.models.scores import (
+from ardor.models.sizes import (
     dense_bytes,
     multiply_adds,
     nonzero_parameters,

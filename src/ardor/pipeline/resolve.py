@@ -8,7 +8,8 @@ from ardor import data, methods, spaces
 from ardor.errors import ArdorError
 from ardor.runtime.device import find_device
 from ardor.settings.fields import complete
-from ardor.settings.sections import Config, resolve
+from ardor.settings.merge import resolve
+from ardor.settings.sections import Config
 
 SIZES = ("image", "classes")  # settings of a space that follow from the images
 

@@ -15,11 +15,13 @@ from ardor.errors import ArdorError
 from ardor.models.model import Model
 from ardor.models.smaller import prune
 from ardor.pipeline.resolve import final_space, resolved, sizes, unnamed
-from ardor.runtime.device import Progress, Runtime, find_device, unwatched
+from ardor.runtime.device import Runtime, find_device
 from ardor.runtime.files import check_links, clean, new_folder, read_json, read_object, write_json
 from ardor.runtime.lock import hold
 from ardor.runtime.origin import FORMAT, about
-from ardor.settings.sections import Config, merge, resolve
+from ardor.runtime.progress import Progress, unwatched
+from ardor.settings.merge import merge, resolve
+from ardor.settings.sections import Config
 
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
 # Stage -> the file that it ends with; evaluate adds to metrics.json.

@@ -16,7 +16,7 @@ from ardor.pipeline.resolve import completed, unnamed
 from ardor.pipeline.run import CHANGEABLE, NO_COST, STAGES, WRITTEN, Run
 from ardor.reporting import draw
 from ardor.reporting import report as report_page
-from ardor.runtime.device import measured
+from ardor.runtime.cost import measured
 from ardor.runtime.files import write, write_json
 from ardor.searching.loop import search as search_space
 from ardor.training.train import train as train_network

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from ardor.errors import ArdorError
-from ardor.runtime.device import random_states, restore_random_states
 from ardor.runtime.room import left, size
+from ardor.runtime.seeds import random_states, restore_random_states
 
 TRIED = (2, 8)  # images of the two passes that are measured
 # Of the weights: gradients, two moments of an optimiser, and one on the way to a checkpoint.

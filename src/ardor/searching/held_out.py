@@ -1,6 +1,6 @@
 """Looks at the held-out images: how the supernet does on them, and which draw does best."""
 
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.data import Images, Normalise
 from ardor.methods import Method
 from ardor.models.scores import logits_of, scores

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ardor.architecture import Architecture, Kept
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.methods import Method
 from ardor.spaces import mean_score
 

@@ -12,6 +12,7 @@ from ardor.data import Images, Normalise, augment, stratified
 from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
 from ardor.schedules import RATES
+from ardor.searching.gate_gradients import curvature_of, searching, unrolled_gradients_
 from ardor.searching.held_out import Looks
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
 from ardor.searching.monitor import Watch, watched
@@ -22,18 +23,8 @@ from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training.accumulate import count_of
 from ardor.training.loop import Stage
-from ardor.training.objective import (
-    Batch,
-    Loss,
-    curvature_of,
-    held,
-    rate_at,
-    searching,
-    set_gradients_,
-    set_rate_,
-    unrolled_gradients_,
-    weight_optimiser,
-)
+from ardor.training.objective import Batch, Loss
+from ardor.training.optimise import held, rate_at, set_gradients_, set_rate_, weight_optimiser
 from ardor.training.timetable import Course, Pace
 
 CURVATURE_BATCHES = 4

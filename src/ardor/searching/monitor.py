@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ardor.architecture import Architecture
+from ardor.bayes import Gates
 from ardor.bayes.curvature import hessian_product, largest_eigenvalue, shifted
-from ardor.bayes.divergences import Gates
 from ardor.data import Images, Normalise
 from ardor.layers.operations import ZERO
 from ardor.methods import Method
@@ -28,7 +28,8 @@ from ardor.searching.restarts import Rounds
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net, mean_score
 from ardor.training.loop import Stage
-from ardor.training.objective import Batch, held, to_device
+from ardor.training.objective import Batch, to_device
+from ardor.training.optimise import held
 
 PATIENCE = 2  # epochs in a row
 IMAGES = 32

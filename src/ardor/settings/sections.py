@@ -1,23 +1,16 @@
 """The settings of a run, by section, each with its type, range, default and a word on why."""
 
-import tomllib
-from collections.abc import Iterable, Mapping
-from importlib import resources
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from ardor.discover import check_name
-from ardor.errors import ArdorError, reason, unknown
-from ardor.runtime.files import DEEPEST, plain, read_bytes, too_deep
-from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Time, checked
+from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Time
 
 # In percent, or a share where it is at most 1, as which it is kept.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
-PRESETS = "settings/presets"
 METHOD = "vinnas"  # unless another is named
 LARGEST = 2**20  # bytes of a TOML file
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
@@ -133,135 +126,3 @@ SECTIONS: Mapping[str, type[Settings]] = {
     "train": TrainConfig,
     "prune": PruneConfig,
 }
-
-
-def resolve(*layers: Mapping[str, Any]) -> Config:
-    """The settings after each layer has changed those before it, all of them checked."""
-    merged: dict[str, Any] = {"space": {"name": "cells"}, "method": {"name": METHOD}}
-    for layer in layers:
-        _check_sections(layer)
-    method = method_of(layers)
-    for layer in layers:
-        merged = merge(merged, _left_to_time(meant_for(method, layer)))
-    for section, model in SECTIONS.items():
-        merged[section] = checked(section, model, merged.get(section, {}))
-    for section in ("space", "method"):
-        check_name(section, merged[section]["name"])
-    config = checked("", Config, merged)
-    if config.prune.picking and not config.train.variational:
-        raise ArdorError(
-            "prune.keep_accuracy and prune.max_params need weights with variances",
-            "leave train.variational at true",
-        )
-    return config
-
-
-def method_of(layers: Iterable[Mapping[str, Any]]) -> Any:
-    """The name of the method that the last layer which names one asks for."""
-    named = [layer["method"]["name"] for layer in layers if "name" in layer.get("method", {})]
-    return named[-1] if named else METHOD
-
-
-def meant_for(method: Any, layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A layer with what it says of one method alone, under `methods.NAME`, in its place."""
-    if "methods" not in layer:
-        return layer
-    own = layer["methods"].get(method, {})
-    _check_sections(own)
-    return merge({key: value for key, value in layer.items() if key != "methods"}, own)
-
-
-def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A layer that sets a time but no epochs leaves their number to the time."""
-    given = layer.get("search", {})
-    if "epochs" in given or not checked("search", SearchConfig, _only(given, "time")).time:
-        return layer
-    return merge(layer, {"search": {"epochs": LONGEST}})
-
-
-def _only(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {name: settings[name]} if name in settings else {}
-
-
-def _check_sections(layer: Mapping[str, Any]) -> None:
-    """An ArdorError where a section is given a value in place of its settings."""
-    if not isinstance(layer, Mapping):
-        raise ArdorError(
-            f"methods.NAME = {layer!r} must be settings by section",
-            "for example [methods.vinnas.search] in a TOML file",
-        )
-    for section in sorted(layer.keys() & {*SECTIONS, "space", "method", "methods", "network"}):
-        if not isinstance(layer[section], Mapping):
-            raise ArdorError(
-                f"{section} = {layer[section]!r} must be settings by name",
-                f"name the setting as well: --set {section}.NAME=VALUE",
-            )
-
-
-def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the entries of `change`, section by section."""
-    merged = dict(base)
-    for key, value in change.items():
-        below = merged.get(key)
-        if isinstance(value, Mapping) and isinstance(below, Mapping):
-            merged[key] = merge(below, value)
-        else:
-            merged[key] = value
-    return merged
-
-
-def presets() -> dict[str, str]:
-    """Preset -> its first comment line."""
-    return titles(PRESETS)
-
-
-def titles(folder: str) -> dict[str, str]:
-    """Each TOML file in a folder of the package -> its first comment line."""
-    found = (resources.files("ardor") / folder).iterdir()
-    files = {f.name[:-5]: f for f in found if f.name.endswith(".toml")}
-    return {name: files[name].read_text().splitlines()[0].lstrip("# ") for name in sorted(files)}
-
-
-def preset(name: str) -> dict[str, Any]:
-    """The settings of a preset, on top of those of the one that it extends."""
-    if name not in presets():
-        raise unknown("preset", name, presets())
-    own = tomllib.loads((resources.files("ardor") / PRESETS / f"{name}.toml").read_text())
-    base = own.pop("extends", None)
-    return merge(preset(base), own) if base else own
-
-
-def read(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file."""
-    try:
-        return parse(read_bytes(path, LARGEST).decode())
-    except (OSError, ValueError) as error:
-        raise ArdorError(
-            f"cannot read settings from '{path}': {reason(error)}", "it must be a TOML file"
-        ) from error
-
-
-def assignment(text: str) -> dict[str, Any]:
-    """{"search": {"batch": 32}} from "search.batch=32"; what is no TOML value is a string."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise ArdorError(f"'{text}' must be NAME=VALUE", "for example --set search.epochs=10")
-    try:
-        parsed = parse(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value
-    except ValueError as error:
-        raise ArdorError(f"'{text}': {error}", "'ardor list settings' shows them") from error
-    if name.count(".") >= DEEPEST:
-        raise ArdorError(f"'{text}' names no setting", "'ardor list settings' shows them")
-    for part in reversed(name.strip().split(".")):
-        parsed = {part: parsed}
-    return dict(parsed)
-
-
-def parse(text: str) -> dict[str, Any]:
-    """What a TOML text says; a ValueError where it is none, or not `plain`."""
-    try:
-        return dict(plain(tomllib.loads(text)))
-    except RecursionError as error:
-        raise too_deep() from error

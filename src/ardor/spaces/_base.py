@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ardor import discover
 from ardor.architecture import Architecture, Choice, Kept
-from ardor.bayes.divergences import Gates, log_uniform_kl
+from ardor.bayes import Gates
+from ardor.bayes.divergences import log_uniform_kl
 from ardor.errors import ArdorError
 from ardor.layers.blocks import Chain
 from ardor.layers.mixed import DropPath, Mixed

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.layers.mixed import output
 from ardor.layers.operations import Style, halve, squeeze
 from ardor.layers.variational import linear_for

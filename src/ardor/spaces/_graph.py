@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.architecture import Choice
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.errors import ArdorError
 from ardor.layers.mixed import Mixed, Terms, shut, state
 from ardor.layers.operations import OPS, ZERO, Noise, Style

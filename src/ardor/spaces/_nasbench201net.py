@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.layers.operations import ZERO, Style
 from ardor.layers.variational import linear_for
 from ardor.spaces._graph import Graph, GraphNet

@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept, kind_of
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.errors import ArdorError, unknown
 from ardor.layers.operations import OPS, SETS, ZERO, Style
 from ardor.settings.fields import Count

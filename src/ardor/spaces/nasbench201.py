@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Kept
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.errors import ArdorError
 from ardor.layers.operations import ZERO, Style
 from ardor.settings.fields import Count

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ardor.bayes.divergences import Gates
+from ardor.bayes import Gates
 from ardor.native.kernels import first_order
 
 # Images, labels and gates of a part -> its terms, each a mean over its images.

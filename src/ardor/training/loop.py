@@ -18,8 +18,11 @@ from torch.optim import Optimizer
 
 from ardor.errors import ArdorError, Interrupted
 from ardor.runtime import memory
-from ardor.runtime.device import Progress, Runtime, load, random_states, restore_random_states, save
+from ardor.runtime.device import Runtime
 from ardor.runtime.files import read_log, write, writing
+from ardor.runtime.progress import Progress
+from ardor.runtime.seeds import random_states, restore_random_states
+from ardor.runtime.tensors import load, save
 from ardor.schedules import round_at
 from ardor.training.events import Events
 from ardor.training.remembered import check_facts, check_state

@@ -18,16 +18,8 @@ from ardor.spaces import Net
 from ardor.spaces import of as space_of
 from ardor.training.accumulate import count_of
 from ardor.training.loop import Stage
-from ardor.training.objective import (
-    Batch,
-    Loss,
-    likelihood,
-    objective,
-    rate_at,
-    set_gradients_,
-    set_rate_,
-    weight_optimiser,
-)
+from ardor.training.objective import Batch, Loss, likelihood, objective
+from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
 from ardor.training.timetable import Course, Pace
 
 

@@ -19,7 +19,7 @@ from ardor.methods import Method
 from ardor.methods.darts import Darts
 from ardor.methods.random import Random
 from ardor.methods.vinnas import Vinnas
-from ardor.models.scores import multiply_adds
+from ardor.models.sizes import multiply_adds
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop
 from ardor.settings.sections import SearchConfig

@@ -17,7 +17,7 @@ import torch
 from ardor.bench.speed.contenders import CONTENDERS, Size, Work
 from ardor.errors import ArdorError
 from ardor.native.build import library
-from ardor.runtime.device import measured
+from ardor.runtime.cost import measured
 from ardor.runtime.files import read_json, write_json
 from ardor.runtime.origin import about
 

@@ -1,0 +1,41 @@
+"""What a stage took: time on the wall, time of all cores, and peak memory."""
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass
+class Cost:
+    """What a stage took."""
+
+    seconds: float = 0.0
+    core_seconds: float = 0.0
+    peak_memory_mb: float = 0.0
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """Wall time, time of all cores together, and peak memory of what runs inside."""
+    cost, begin, worked = Cost(), time.perf_counter(), time.process_time()
+    _reset_peak()
+    yield cost
+    cost.seconds = round(time.perf_counter() - begin, 3)
+    cost.core_seconds = round(time.process_time() - worked, 3)
+    cost.peak_memory_mb = round(_peak(), 1)
+
+
+def _reset_peak() -> None:
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the largest size so far
+
+
+def _peak() -> float:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

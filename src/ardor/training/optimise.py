@@ -1,0 +1,57 @@
+"""Optimisers of the weights, their rates, and the gradients they are given."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+
+from ardor.schedules import RATES, warm_up
+from ardor.settings.sections import Fitting
+
+
+def set_gradients_(parameters: Sequence[nn.Parameter], loss: Tensor) -> None:
+    """Gradients of `loss` in these parameters alone; zero where it does not depend on one."""
+    # Hard gates may have drawn no operation at all: then there is nothing to learn from.
+    found: Sequence[Tensor | None] = [None] * len(parameters)
+    if loss.requires_grad:
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, found, strict=True):
+        parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
+
+
+@contextmanager
+def held(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Parameters that do not learn for a while: their gradients are not even computed."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
+def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:
+    """The optimiser of the weights, as configured."""
+    parameters = list(net.parameters())
+    # Not `fused`: on a CPU it takes weights and gradients for the same layout in memory.
+    settings: dict[str, Any] = {"weight_decay": config.weight_decay, "foreach": True}
+    if config.optimiser == "sgd":
+        return SGD(parameters, config.rate, momentum=config.momentum, **settings)
+    return Adam(parameters, config.rate, **settings)
+
+
+def rate_at(config: Fitting, progress: float) -> float:
+    """The weights' learning rate: up to `rate`, then to `rate_end` along the schedule."""
+    share = RATES[config.schedule](progress)
+    rate = config.rate_end + (config.rate - config.rate_end) * share
+    return rate * warm_up(progress, until=config.rate_warmup)
+
+
+def set_rate_(optimiser: Optimizer, rate: float) -> None:
+    """Sets the learning rate for the next step."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
