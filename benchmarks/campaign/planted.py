@@ -42,8 +42,8 @@ the test figures are of training images | stages.py | images_apart:test_figures 
 - images = run.dataset.test
 + images = run.dataset.train
 the pruning curve is of test images | pruning.py | prune_curve:looks
-- parts_of(run.dataset.train
-+ parts_of(run.dataset.test
+- split_validation(run.dataset.train
++ split_validation(run.dataset.test
 the pruning curve is of training images | pruning.py | prune_curve:looks
 - (to_watch, "validation") if
 + (to_learn, "validation") if
@@ -51,8 +51,8 @@ fine-tuning learns from test images | pruning.py | images_apart:decide prune_cur
 - images = run.dataset.train
 + images = run.dataset.test
 fine-tuning is measured on what it learns | pruning.py | images_apart:fine_tuning prune_curve:looks
-- parts_of(images, config, runtime.seed)[1]
-+ parts_of(images, config, 0)[0]
+- split_validation(images, config, runtime.seed)[1]
++ split_validation(images, config, 0)[0]
 images held out to test are trained on too | data/sources.py | images_apart:no_other data_augment
 - train, heldout = train[kept], train[held]
 + heldout = train[held]

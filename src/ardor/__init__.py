@@ -26,7 +26,7 @@ _HOMES = {
     "do": "pipeline.stages",
     "finish": "pipeline.stages",
     "load": "pipeline.run",
-    "preset": "settings.sections",
+    "preset": "settings.presets",
 }
 
 __all__ = [

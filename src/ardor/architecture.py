@@ -10,7 +10,9 @@ from typing import Any, Literal
 from ardor.errors import ArdorError
 
 FORMAT = 1
-Kept = tuple[tuple[str, tuple[str, ...]], ...]  # the kept options of some choices, by their names
+Decisions = tuple[
+    tuple[str, tuple[str, ...]], ...
+]  # the kept options of some choices, by their names
 Options = Mapping[str, tuple[str, ...]]  # choice -> its kept options
 Probabilities = Mapping[str, Mapping[str, float]]  # choice -> option -> probability
 
@@ -46,7 +48,7 @@ class Architecture:
 
     space: str
     settings: tuple[tuple[str, Any], ...]
-    kept: Kept
+    kept: Decisions
 
     @classmethod
     def of(

@@ -101,9 +101,9 @@ def test_what_is_measured_is_not_measured_again(
 
 def test_a_bench_that_was_stopped_measures_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
-    speed.Kept(path, lambda line: None).of("one", lambda: {"seconds": 1.0})
+    speed.SavedTimings(path, lambda line: None).of("one", lambda: {"seconds": 1.0})
     said: list[str] = []
-    kept = speed.Kept(path, said.append)
+    kept = speed.SavedTimings(path, said.append)
     assert kept.of("one", lambda: {"seconds": 9.0}) == {"seconds": 1.0}
     assert kept.of("two", lambda: {"seconds": 2.0}) == {"seconds": 2.0}
     assert said == ["two ..."]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from standins.user import cut, done, edit, files, flip, put, refused
 
-from ardor.runtime import device
+from ardor.runtime import tensors as device
 
 
 def checkpoints(run: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from standins.user import TINY, ardor, done, edit, files, pictures, put, refused
 from ardor.pipeline import stages
 from ardor.pipeline.run import resolved
 from ardor.runtime.lock import stamp
-from ardor.training.loop import Stage
+from ardor.training.loop import ResumableLoop
 
 
 def figures(run: Path) -> dict[str, Any]:
@@ -98,13 +98,13 @@ def test_a_run_in_use_is_left_to_who_has_it(run: Path, data: Path) -> None:
 def test_a_folder_deleted_while_it_is_searched_stays_deleted(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish = Stage.finish_epoch
+    finish = ResumableLoop.finish_epoch
 
-    def deleted(stage: Stage, **facts: Any) -> None:
+    def deleted(stage: ResumableLoop, **facts: Any) -> None:
         shutil.rmtree("run")
         finish(stage, **facts)
 
-    monkeypatch.setattr(Stage, "finish_epoch", deleted)
+    monkeypatch.setattr(ResumableLoop, "finish_epoch", deleted)
     refused("search", data, "--run", "run", *TINY, error="was deleted, renamed", hint="put it back")
     assert not Path("run").exists()
 

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from standins.user import Edit, cut, edit, files, flip, put, refused, without
 
-from ardor.runtime import device
+from ardor.runtime import tensors as device
 
 
 def test_what_cannot_be_predicted_is_named(run: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.layers.blocks import Block, Chain, FactorizedReduce
-from ardor.layers.mixed import DropPath, Mixed, Terms, output, shut, state
+from ardor.layers.mixed import DropPath, Mixed, Terms, add_up, output, shut
 from ardor.layers.operations import OPS, Style, halve, squeeze
 from ardor.layers.variational import VariationalConv2d
 from ardor.native import kernels
@@ -27,7 +27,7 @@ class Alone(nn.Module):
 
 
 def added(mixed: Mixed, x: Tensor, gates: Tensor | None = None) -> Tensor | None:
-    return state([mixed(x, gates)])
+    return add_up([mixed(x, gates)])
 
 
 def test_drop_path_keeps_the_mean_and_is_off_in_evaluation() -> None:
@@ -84,7 +84,7 @@ def test_an_edge_gate_scales_all_that_its_edge_brings() -> None:
     x, y = torch.ones(2, 1, 1, 1), torch.full((2, 1, 1, 1), 10.0)
     first = Terms([(x, None), (x, None)], torch.tensor([[1.0, 2.0]])).under(torch.tensor([[3.0]]))
     second = Terms([(y, None)]).under(torch.tensor([[0.5], [0.25]]))
-    assert state([first, Terms([]), second]).flatten().tolist() == [14.0, 11.5]
+    assert add_up([first, Terms([]), second]).flatten().tolist() == [14.0, 11.5]
 
 
 @native
@@ -114,7 +114,7 @@ def test_a_state_takes_the_native_way_and_gives_the_same(
         terms = [edge(x, gates), *([other(x.detach())] if other else [])]
         calls = sum(chain is not None and chain.native(x) for x, chain in terms[0].parts)
         assert (calls > 0) == native
-        total = state(terms)
+        total = add_up(terms)
         wanted = [x, gates, *edge.parameters()]
         slopes = torch.autograd.grad(total.square().sum(), wanted)
         found.append([total, *slopes, *(b.double() for b in edge.buffers())])

@@ -95,7 +95,7 @@ def test_draws_get_sharper_as_the_search_goes_on() -> None:
 def test_a_posterior_counts_what_it_would_keep(cls: type[Snas | DrNas]) -> None:
     """State 2 keeps both its inputs: each operation as often as it is the best but zero."""
     method = spread_out(cls(SPACE))
-    counts = method.samples(20_000)[0]
+    counts = method.decision_counts(20_000)[0]
     draws = torch.stack([method.sample(1, 1.0)[EDGE][0, 0] for _ in range(DRAWS)])
     best = draws[:, 1:].argmax(-1)  # zero is the first
     for at, option in enumerate(OPS[1:]):

@@ -191,7 +191,7 @@ def test_what_has_left_is_out_of_the_posterior(name: str, space: Space) -> None:
         nn.init.normal_(parameter)
     choice = method.choices("op")[0]
     at = int(method.probabilities()[choice.name].flatten().argmax())
-    method.gone = {choice.name: {choice.options[at]: 1}}
+    method.removed = {choice.name: {choice.options[at]: 1}}
     assert method.probabilities()[choice.name][..., at].eq(0).all()
     assert all(choice.options[at] not in a.options[choice.name] for a in method.draw(3))
     net, loss = space.build(conv=method.conv), torch.zeros(())
@@ -208,7 +208,7 @@ def test_what_has_left_is_out_of_the_posterior(name: str, space: Space) -> None:
     assert all(slope[..., at].eq(0).all() for slope in ours)
     moved = [bool(slope.ne(0).any()) for slope in ours]
     # A softmax over the one option that is left does not move.
-    assert all(moved) if len(method.stays(choice)) > 1 else any(moved)
+    assert all(moved) if len(method.remaining(choice)) > 1 else any(moved)
 
 
 @every

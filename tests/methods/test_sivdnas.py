@@ -143,7 +143,7 @@ def test_the_mode_keeps_any_number_of_operations_and_edges() -> None:
     method = with_rates(
         {
             EDGE: [LOW, LOW, LOW, HIGH],
-            "normal/1>2": [LOW, HIGH, HIGH, HIGH],  # an edge without operation is gone
+            "normal/1>2": [LOW, HIGH, HIGH, HIGH],  # an edge without operation is removed
             "normal/>2": [LOW, LOW],
             "normal/0>3": [LOW, LOW, LOW, LOW],
             "normal/1>3": [LOW, LOW, LOW, LOW],
@@ -214,18 +214,18 @@ def test_vanilla_dropout_drops_nothing_and_keeps_the_strongest_weights(derive: s
         (found,) = method.draw(1)
         assert found.options["normal/>3"] == expected
         assert found.options["normal/1>3"] == ("avg_pool_3x3",)
-        kept = method.samples(50)[1].most_common(1)[0][0]
+        kept = method.decision_counts(50)[1].most_common(1)[0][0]
         assert dict(kept)["normal/>3"] == expected
 
 
 def test_an_operation_on_its_way_out_is_given_up_and_reported() -> None:
     method = with_rates({EDGE: [LOW, 5.0, LOW, 4.0]})
     assert method.given_up()[EDGE].flatten().tolist() == [True, True, False, False]
-    method.gone = {EDGE: {"sep_conv_3x3": 3}}
+    method.removed = {EDGE: {"sep_conv_3x3": 3}}
     strengths = method.strengths()
     assert strengths["weight"][EDGE].flatten().isnan().tolist() == [True, True, False, False]
     assert strengths["delta"][EDGE].flatten()[3].item() == pytest.approx(54.598, rel=1e-3)
-    assert method.samples(10) == []
+    assert method.decision_counts(10) == []
 
 
 def test_the_space_of_nasbench201_needs_no_edge_choices() -> None:

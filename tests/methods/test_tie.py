@@ -89,12 +89,12 @@ def test_what_left_one_place_still_counts_in_the_others() -> None:
     method = Vinnas(PLACES, tie="hierarchical")
     name = "normal0/0>2"
     slopes = {}
-    for gone in ([name], [name, "normal2/0>2", "normal3/0>2"]):
-        method.gone = {place: {"skip_connect": 1} for place in gone}
+    for removed in ([name], [name, "normal2/0>2", "normal3/0>2"]):
+        method.removed = {place: {"skip_connect": 1} for place in removed}
         kl = method.penalty(method.sample(1, 1.0), PLACES.build(), 1.0)["kl_gates"]
         parameters = method.mean[name], method.kind_mean["normal/0>2"]
         own, kind = torch.autograd.grad(kl, parameters)
-        slopes[len(gone)] = own[0, 0].ne(0).tolist(), kind[0, 0].ne(0).tolist()
+        slopes[len(removed)] = own[0, 0].ne(0).tolist(), kind[0, 0].ne(0).tolist()
     assert slopes == {1: ([True, False, True], [True] * 3), 3: ([True, False, True],) * 2}
 
 
@@ -157,8 +157,8 @@ def test_candidates_leave_each_place_by_itself(bright: Images, tmp_path: Path) -
     method.mean["normal2/0>2"].data[..., 1] = -3.0  # given up from the first epoch on
     config = config_of(epochs=3, shrink=1, gate_rate=1e-4)
     found = search(PLACES, method, bright, config, run=tmp_path, runtime=Runtime.start("cpu", 0))
-    assert "skip_connect" in found.gone["normal2/0>2"]
-    assert "skip_connect" not in found.gone.get("normal0/0>2", {})
+    assert "skip_connect" in found.removed["normal2/0>2"]
+    assert "skip_connect" not in found.removed.get("normal0/0>2", {})
     assert "skip_connect" not in found.strengths["normal2/0>2"]
     assert "skip_connect" in found.strengths["normal0/0>2"]
     PLACES.check(found.architecture)

@@ -50,7 +50,7 @@ def test_the_likeliest_operation_is_kept_where_the_ratio_prefers_a_surer_weaker_
     method.mean["reduce/2>3"].data += 0.5
     method.mean["reduce/1>3"].data += 0.1
     (found,) = method.draw(1)
-    drawn = method.samples(50_000)[0]
+    drawn = method.decision_counts(50_000)[0]
     often = Counter(op for kept, n in drawn.items() for op in dict(kept)["reduce/0>2"] * n)
     assert found.options["reduce/0>2"] == (often.most_common(1)[0][0],) == ("sep_conv_3x3",)
     assert found.options["reduce/>3"] == ("1", "2")
@@ -96,7 +96,7 @@ def test_zero_is_not_kept_even_where_a_space_would_keep_it(select: str) -> None:
     method = Vinnas(KeepsAny(), select=select)
     method.mean["look"].data.copy_(torch.tensor([0.1, 0.3, 5.0]))
     assert method.draw(1)[0].options["look"] == ("signal",)
-    (counts,) = method.samples(50)
+    (counts,) = method.decision_counts(50)
     assert {dict(kept)["look"] for kept in counts} == {("signal",)}
 
 
@@ -106,7 +106,7 @@ def test_a_probability_is_how_often_an_operation_is_the_strongest_of_its_edge() 
     for parameter in method.parameters():
         torch.nn.init.normal_(parameter)
     edge, at = "reduce/0>2", SPACE.operations.index("skip_connect")
-    method.gone = {edge: {"skip_connect": 1}}
+    method.removed = {edge: {"skip_connect": 1}}
     mean, log_var = method.mean[edge].detach(), method.log_var[edge].detach()
     draws = mean + (0.5 * log_var).exp() * torch.randn(100_000, 1, 10)
     draws[..., [at, SPACE.operations.index(ZERO)]] = -torch.inf

@@ -55,7 +55,8 @@ def asked(
     """Whether a new process has native code, what it says, and how often it was compiled."""
     calls = shop / "calls"
     calls.write_text("")
-    code = f"import os; from ardor import native; {before}\nprint(native.library() is not None)"
+    start = "import os; from ardor.native import build as native"
+    code = f"{start}; {before}\nprint(native.library() is not None)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "CC": str(shop / "cc"), "XDG_CACHE_HOME": str(home), **env},

@@ -15,7 +15,7 @@ from ardor.layers import mixed
 from ardor.layers.mixed import Mixed
 from ardor.layers.operations import OPS, Style
 from ardor.native import kernels
-from ardor.native.kernels import Shape, Term, ready, state
+from ardor.native.kernels import Shape, Term, native_sum, ready
 
 native = pytest.mark.skipif(kernels.library() is None, reason="no compiler here")
 CASES = {
@@ -30,7 +30,7 @@ each_case = pytest.mark.parametrize("size", CASES.values(), ids=CASES)
 
 
 def shapes(
-    stride: int, relu_last: bool, uncertain: bool = False, affine: bool = False
+    stride: int, relu_last: bool, samples_weights: bool = False, affine: bool = False
 ) -> list[tuple[Shape, ...]]:
     """Every kind of chain that the operations have."""
 
@@ -41,7 +41,7 @@ def shapes(
             dilation,
             relu=relu,
             relu_last=last,
-            uncertain=uncertain,
+            samples_weights=samples_weights,
             affine=affine,
         )
 
@@ -118,7 +118,7 @@ def test_outputs_and_gradients_are_the_plain_ones(
     sources = [torch.randn(s).requires_grad_() for s in (size, size, half)]
     weights = weights_of(terms, channels, torch.float32)
     gates = torch.randn(batch if per_image else 1, len(terms)).requires_grad_()
-    ours, _ = state(sources, terms, gates, weights)
+    ours, _ = native_sum(sources, terms, gates, weights)
     theirs = plain(sources, terms, gates, weights)
     assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4 * theirs.abs().max().item())
     upstream = torch.randn_like(theirs)
@@ -134,18 +134,18 @@ def test_outputs_and_gradients_are_the_plain_ones(
 @native
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("relu_last", [False, True])
-@pytest.mark.parametrize("uncertain", [False, True])
+@pytest.mark.parametrize("samples_weights", [False, True])
 def test_gradients_in_float64_are_those_of_differences(
-    stride: int, relu_last: bool, uncertain: bool
+    stride: int, relu_last: bool, samples_weights: bool
 ) -> None:
-    terms = [Term(0, chain) for chain in shapes(stride, relu_last, uncertain, affine=True)]
+    terms = [Term(0, chain) for chain in shapes(stride, relu_last, samples_weights, affine=True)]
     weights = weights_of(terms, 8, torch.float64)
     x = torch.randn(2, 8, 4, 5, dtype=torch.float64).requires_grad_()
     gates = torch.randn(2, len(terms), dtype=torch.float64).requires_grad_()
 
     def function(x: Tensor, gates: Tensor, *weights: Tensor) -> Tensor:
         torch.manual_seed(1)  # the same noise each time
-        return state([x], terms, gates, weights)[0]
+        return native_sum([x], terms, gates, weights)[0]
 
     assert torch.autograd.gradcheck(
         function, (x, gates, *weights), atol=1e-4, rtol=1e-3, fast_mode=True
@@ -157,7 +157,7 @@ def test_of_equal_pixels_the_first_has_the_maximum_as_in_torch() -> None:
     terms = [Term(0, (Shape(3, 1, kind="maximum"),))]
     x = torch.randint(0, 2, (2, 8, 6, 6)).float().requires_grad_()
     gates, upstream = torch.ones(1, 1), torch.randn(2, 8, 6, 6)
-    ours, theirs = state([x], terms, gates, [])[0], plain([x], terms, gates, [])
+    ours, theirs = native_sum([x], terms, gates, [])[0], plain([x], terms, gates, [])
     mine, other = (torch.autograd.grad(y, x, upstream)[0] for y in (ours, theirs))
     assert torch.allclose(mine, other, atol=1e-4)
 
@@ -168,7 +168,7 @@ def test_a_graph_can_be_gone_back_through_twice_and_is_freed() -> None:
     weights = weights_of(terms, 8, torch.float32)
     x = torch.randn(2, 8, 5, 5).requires_grad_()
     gates = torch.ones(1, len(terms)).requires_grad_()
-    out, _ = state([x], terms, gates, weights)
+    out, _ = native_sum([x], terms, gates, weights)
     whole = torch.autograd.grad(out.sum(), [x, gates, *weights], retain_graph=True)
     again = torch.autograd.grad(out.sum(), [x, gates], retain_graph=True)
     assert all(torch.equal(a, b) for a, b in zip(whole, again, strict=False))
@@ -180,21 +180,21 @@ def test_a_graph_can_be_gone_back_through_twice_and_is_freed() -> None:
 @native
 def test_second_derivatives_are_refused_and_not_zero() -> None:
     x, gates = torch.randn(2, 8, 5, 5), torch.ones(1, 1).requires_grad_()
-    out, _ = state([x], [Term(0)], gates, [])
+    out, _ = native_sum([x], [Term(0)], gates, [])
     with pytest.raises(RuntimeError, match="no second derivatives"):
         torch.autograd.grad(out.square().sum(), gates, create_graph=True)
 
 
 @native
 def test_threads_do_not_change_a_bit() -> None:
-    terms = [Term(0, chain) for chain in shapes(1, relu_last=False, uncertain=True)]
+    terms = [Term(0, chain) for chain in shapes(1, relu_last=False, samples_weights=True)]
     weights, x = weights_of(terms, 16, torch.float32), torch.randn(37, 16, 9, 9)
     gates = torch.randn(37, len(terms)).requires_grad_()
     before, found = torch.get_num_threads(), []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         torch.manual_seed(0)
-        out, _ = state([x], terms, gates, weights)
+        out, _ = native_sum([x], terms, gates, weights)
         found.append([out, *torch.autograd.grad(out.square().sum(), [gates, *weights])])
     torch.set_num_threads(before)
     assert all(
@@ -204,13 +204,13 @@ def test_threads_do_not_change_a_bit() -> None:
 
 @native
 def test_noise_follows_from_the_seed_and_is_fresh_each_time() -> None:
-    terms = [Term(0, chain) for chain in shapes(1, relu_last=False, uncertain=True)]
+    terms = [Term(0, chain) for chain in shapes(1, relu_last=False, samples_weights=True)]
     weights, x = weights_of(terms, 8, torch.float32), torch.randn(2, 8, 5, 5)
     gates = torch.ones(1, len(terms))
     torch.manual_seed(3)
-    first, second = (state([x], terms, gates, weights)[0] for _ in range(2))
+    first, second = (native_sum([x], terms, gates, weights)[0] for _ in range(2))
     torch.manual_seed(3)
-    assert torch.equal(state([x], terms, gates, weights)[0], first)
+    assert torch.equal(native_sum([x], terms, gates, weights)[0], first)
     assert not torch.allclose(first, second)
 
 
@@ -221,14 +221,14 @@ def test_what_native_code_cannot_do_goes_the_plain_way() -> None:
     for shape in (Shape(1, 1), Shape(9, 1), Shape(5, 1, kind="average")):
         assert not ready(torch.randn(2, 8, 4, 4), (shape,))
     edge = Mixed(("sep_conv_3x3",), {"sep_conv_3x3": OPS["sep_conv_3x3"](6, 1, Style())})
-    found = mixed.state([edge(torch.randn(0, 6, 4, 4), torch.ones(1, 1))])
+    found = mixed.add_up([edge(torch.randn(0, 6, 4, 4), torch.ones(1, 1))])
     assert found.shape == (0, 6, 4, 4)
 
 
 @pytest.mark.parametrize("change", [{"ARDOR_NATIVE": "0"}, {"CC": "false"}])
 def test_without_a_compiler_everything_still_runs(change: dict[str, str], tmp_path: Path) -> None:
     code = (
-        "import torch; from ardor import kernels; from ardor.spaces.cells import Cells;"
+        "import torch; from ardor.native import kernels; from ardor.spaces.cells import Cells;"
         "s = Cells(layout='R', channels=8);"
         "gates = {c.name: torch.rand(1, 1, len(c.options)) for c in s.choices};"
         "print(kernels.library(), s.build()(torch.randn(2, 3, 8, 8), gates).shape)"

@@ -23,15 +23,15 @@ def noise(kind: str, size: tuple[int, int, int, int], dtype: torch.dtype = torch
     """The noise of one state by itself: weights of zero, whose variances add up to one."""
     c = size[1]
     if kind == "pointwise":
-        shape = Shape(1, 1, kind="pointwise", channels=(c, c), uncertain=True, bare=True)
+        shape = Shape(1, 1, kind="pointwise", channels=(c, c), samples_weights=True, bare=True)
         weights = [torch.zeros(c, c, 1, 1), torch.full((c, c, 1, 1), -log(c))]
     else:
-        shape = Shape(3, 1, uncertain=True, bare=True)
+        shape = Shape(3, 1, samples_weights=True, bare=True)
         centre, none = torch.full((c, 1, 3, 3), NO_VARIANCE), torch.full((c, c, 1, 1), NO_VARIANCE)
         centre[:, :, 1, 1] = 0.0
         weights = [torch.zeros(c, 1, 3, 3), torch.eye(c)[:, :, None, None], centre, none]
     x, gates = torch.ones(size, dtype=dtype), torch.ones(1, 1, dtype=dtype)
-    return kernels.state([x], [Term(0, (shape,))], gates, [w.to(dtype) for w in weights])[0]
+    return kernels.native_sum([x], [Term(0, (shape,))], gates, [w.to(dtype) for w in weights])[0]
 
 
 def spread(draws: Tensor, order: int) -> float:
@@ -100,8 +100,8 @@ def test_a_log_variance_out_of_bounds_has_no_gradient_as_in_the_plain_layer(
         assert torch.equal(ours, (log_var >= -30) & (log_var <= 10))
 
 
-def drawn(times: int, size: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
-    """What one uncertain block gives before normalisation, drawn natively and by plain layers."""
+def one_block(times: int, size: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
+    """What one block of drawn weights gives before normalisation, natively and by plain layers."""
     chain = OPS["dil_conv_3x3"](size[1], 1, Style(VariationalConv2d))
     assert isinstance(chain, Chain)
     (made,) = chain.blocks()
@@ -113,7 +113,7 @@ def drawn(times: int, size: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
     terms, gates = [Term(0, chain.shapes())], torch.ones(1, 1)
 
     def raw() -> Tensor:
-        out, statistics = padding.state([x], terms, gates, made.weights())
+        out, statistics = padding.padded_sum([x], terms, gates, made.weights())
         mean, spread = (row[:, None, None] for row in statistics[0])
         return out / spread + mean
 
@@ -125,7 +125,7 @@ def drawn(times: int, size: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("channels", [16, 6])
 def test_drawn_activations_have_the_moments_of_the_plain_layer(channels: int) -> None:
-    ours, theirs = drawn(3000, (2, channels, 6, 6))
+    ours, theirs = one_block(3000, (2, channels, 6, 6))
     error = theirs.std(0).max().item() * (2 / 3000) ** 0.5
     assert (ours.mean(0) - theirs.mean(0)).abs().max().item() < 6 * error
     ratio = ours.std(0) / theirs.std(0)
@@ -134,7 +134,7 @@ def test_drawn_activations_have_the_moments_of_the_plain_layer(channels: int) ->
 
 
 def test_each_activation_has_noise_of_its_own() -> None:
-    ours, _ = drawn(2000, (3, 8, 4, 4))
+    ours, _ = one_block(2000, (3, 8, 4, 4))
     flat = ours.flatten(1)[:, ::7]
     apart = torch.corrcoef(flat.t())
     apart.fill_diagonal_(0)

@@ -11,7 +11,7 @@ from ardor.cli import cli
 from ardor.errors import ArdorError
 from ardor.pipeline.estimate import LONG, TIMED, timed, total
 from ardor.runtime.memory import ROOM, Need
-from ardor.training.timetable import Course, Pace
+from ardor.training.timetable import StepTimes, Timetable
 
 MB = 2**20
 TINY = [
@@ -26,15 +26,17 @@ TINY = [
 def test_the_total_is_the_sum_over_all_steps(
     epochs: int, steps: int, warmup: float, looks: int
 ) -> None:
-    course = Course(epochs, steps, pace=Pace(dearer_from=warmup, dearer=2, looks=looks))
+    timetable = Timetable(
+        epochs, steps, step_times=StepTimes(slower_from=warmup, slower=2, looks=looks)
+    )
     count = epochs * steps
     by_hand = sum(2.0 if step / count < warmup else 5.0 for step in range(count))
     expected = by_hand + 3.0 * epochs + 7.0 * looks
-    assert total(course, early=2.0, late=5.0, between=3.0, look=7.0) == pytest.approx(expected)
+    assert total(timetable, early=2.0, late=5.0, between=3.0, look=7.0) == pytest.approx(expected)
 
 
 def test_a_search_with_a_time_takes_no_longer_than_that() -> None:
-    long, short = (Course(epochs, 10, time=60.0) for epochs in (99_999, 2))
+    long, short = (Timetable(epochs, 10, time=60.0) for epochs in (99_999, 2))
     assert total(long, early=1.0, late=1.0, between=0.0, look=0.0) == 60.0
     assert total(short, early=1.0, late=1.0, between=0.0, look=0.0) == 20.0
 

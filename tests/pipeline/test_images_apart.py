@@ -17,13 +17,13 @@ from ardor.models.scores import logits_of, scores
 from ardor.pipeline.run import Run
 from ardor.pipeline.stages import do
 from ardor.runtime.device import Runtime
-from ardor.searching.held_out import Looks
+from ardor.searching.held_out import HeldOut
 from ardor.searching.loop import SearchLoop, halves
 from ardor.settings.sections import NOTHING, SearchConfig, TrainConfig
 from ardor.spaces._cellnet import CellNet
 from ardor.spaces.cells import Cells
-from ardor.training.loop import Stage
-from ardor.training.train import TrainLoop, parts_of
+from ardor.training.loop import ResumableLoop
+from ardor.training.train import TrainLoop, split_validation
 
 STAGES = ("search", "train", "prune", "evaluate")
 SMALL = {
@@ -64,7 +64,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Looked:
 
     for kind in (ToyNet, CellNet):
         monkeypatch.setattr(kind, "heads", recording(kind.heads))
-    monkeypatch.setattr(Stage, "check_memory", lambda *_: None)  # which looks at blank images
+    monkeypatch.setattr(
+        ResumableLoop, "check_memory", lambda *_: None
+    )  # which looks at blank images
     return found
 
 
@@ -87,7 +89,7 @@ def searching(images: Images, folder: Path, name: str = "darts", **changes: Any)
 def training(images: Images, folder: Path, **changes: Any) -> TrainLoop:
     config, runtime = TRAIN.model_copy(update=changes), Runtime.start("cpu", 0)
     architecture = methods.make("random", CELLS, {}).draw(1)[0]
-    return TrainLoop(architecture, parts_of(images, config, 0), config, folder, runtime)
+    return TrainLoop(architecture, split_validation(images, config, 0), config, folder, runtime)
 
 
 def greys_of(images: Images) -> set[int]:
@@ -109,7 +111,7 @@ def written(run: Run) -> dict[str, Any]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
     """Two whole runs on the same images but for those they are tested on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stage, "check_memory", lambda *_: None)  # a second for each stage
+        patch.setattr(ResumableLoop, "check_memory", lambda *_: None)  # a second for each stage
         patch.setattr("ardor.pipeline.prune_stage.thresholds_of", lambda _: [-1.0, 3.0, NOTHING])
         return made_in(tmp_path_factory.mktemp("apart"))
 
@@ -149,7 +151,7 @@ def test_fine_tuning_is_measured_on_images_that_it_does_not_learn_from(
     runs: tuple[Run, Run],
 ) -> None:
     run = runs[0]
-    model, parts = run.plain().eval(), parts_of(run.dataset.train, run.config.train, 0)
+    model, parts = run.plain().eval(), split_validation(run.dataset.train, run.config.train, 0)
     with torch.no_grad():
         learned, watched = (scores(model(i.pixels), i.labels)["accuracy"] for i in parts)
     assert run.metrics["validation_accuracy"] == pytest.approx(watched) != learned
@@ -223,7 +225,9 @@ def test_a_search_is_measured_and_ranked_on_held_out_images_alone(
 def test_searches_with_other_seeds_hold_out_other_images(numbered: Images) -> None:
     one, other = (halves(numbered, SEARCH, seed) for seed in (0, 1))
     assert greys_of(one[1]) != greys_of(other[1])
-    assert greys_of(parts_of(numbered, TRAIN, 0)[1]) != greys_of(parts_of(numbered, TRAIN, 1)[1])
+    assert greys_of(split_validation(numbered, TRAIN, 0)[1]) != greys_of(
+        split_validation(numbered, TRAIN, 1)[1]
+    )
 
 
 def test_training_learns_from_all_images_but_those_it_watches_by(
@@ -286,7 +290,7 @@ def test_the_best_epoch_is_the_first_of_the_least_held_out_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = iter(accuracies)
-    monkeypatch.setattr(Looks, "after_epoch", lambda *_: {"accuracy": next(told), "nll": 1.0})
+    monkeypatch.setattr(HeldOut, "after_epoch", lambda *_: {"accuracy": next(told), "nll": 1.0})
     loop = searching(numbered, tmp_path, epochs=4, keep="best")
     loop.run()
     found = loop.found()

@@ -263,5 +263,5 @@ def test_ticks_enclose_their_range(limits: tuple[float, float]) -> None:
 
 
 def test_importing_the_report_does_not_load_torch() -> None:
-    code = "import sys, ardor.report; sys.exit('torch' in sys.modules)"
+    code = "import sys, ardor.reporting.page; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -25,8 +25,8 @@ counted = pytest.mark.skipif(in_use(CPU) == 0, reason="this C library does not c
 
 TRUTH = """
 import torch
-from ardor.memory import need
-from ardor.runtime import _peak, _reset_peak
+from ardor.runtime.memory import need
+from ardor.runtime.cost import _peak, _reset_peak
 from ardor.spaces.cells import Cells
 space = Cells(layout="NN", states=3, channels=8, ops="darts")
 net = space.build()
@@ -74,14 +74,14 @@ def test_where_nobody_counts_there_is_no_estimate(monkeypatch: pytest.MonkeyPatc
 def test_too_much_is_refused_with_the_parts_that_fit(there: float, parts: int) -> None:
     needed = Need(fixed=100.0, image=10.0)
     with pytest.raises(ArdorError, match="64 images at a time") as caught:
-        check("search", needed, ROOM * there, images=64, parts=1)
+        check("search", needed, ROOM * there, images=64, micro_batches=1)
     assert f"--set search.accumulate={parts}" in caught.value.hint
-    check("search", needed, ROOM * there, images=64, parts=parts)
+    check("search", needed, ROOM * there, images=64, micro_batches=parts)
 
 
 def test_what_never_fits_needs_a_smaller_network() -> None:
     with pytest.raises(ArdorError) as caught:
-        check("train", Need(100.0, 10.0), 100.0, images=64, parts=2)
+        check("train", Need(100.0, 10.0), 100.0, images=64, micro_batches=2)
     assert "space.channels" in caught.value.hint
 
 

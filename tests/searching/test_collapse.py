@@ -7,7 +7,7 @@ import torch
 from standins.watched import OPS
 
 from ardor.architecture import cell_name
-from ardor.searching.collapse import Kept, collapses, growth, kept_by
+from ardor.searching.collapse import OperationCounts, collapses, growth, kept_by
 from ardor.spaces.cells import Cells
 
 
@@ -28,7 +28,9 @@ from ardor.spaces.cells import Cells
     ],
 )
 def test_what_counts_as_a_collapse(places: dict[str, dict[str, int]], expected: str | None) -> None:
-    found = collapses({place: Kept(ops, sum(ops.values())) for place, ops in places.items()})
+    found = collapses(
+        {place: OperationCounts(ops, sum(ops.values())) for place, ops in places.items()}
+    )
     assert bool(found) == (expected is not None)
     assert all(expected in said for said in found.values())
 
@@ -50,17 +52,25 @@ PUBLISHED = [
 def test_cells_that_are_known_to_do_well_have_not_collapsed(
     normal: dict[str, int], reduce: dict[str, int]
 ) -> None:
-    assert not collapses({"normal": Kept(normal, 8), "reduce": Kept(reduce, 8)})
-    assert collapses({"normal": Kept(reduce, 8), "reduce": Kept(normal, 8)}).keys() == {"normal"}
-    assert collapses({"normal": Kept(normal, 8), "reduce": Kept({"skip_connect": 8}, 8)})
+    assert not collapses(
+        {"normal": OperationCounts(normal, 8), "reduce": OperationCounts(reduce, 8)}
+    )
+    assert collapses(
+        {"normal": OperationCounts(reduce, 8), "reduce": OperationCounts(normal, 8)}
+    ).keys() == {"normal"}
+    assert collapses(
+        {"normal": OperationCounts(normal, 8), "reduce": OperationCounts({"skip_connect": 8}, 8)}
+    )
 
 
 def test_numbers_of_what_is_kept() -> None:
-    kept = Kept({"skip_connect": 1, "max_pool_3x3": 1, "avg_pool_3x3": 1, "sep_conv_3x3": 1}, 4)
+    kept = OperationCounts(
+        {"skip_connect": 1, "max_pool_3x3": 1, "avg_pool_3x3": 1, "sep_conv_3x3": 1}, 4
+    )
     expected = {"skip_share": 0.25, "pool_share": 0.5, "op_entropy": math.log(4)}
     assert kept.numbers() == pytest.approx(expected)
-    assert Kept({"sep_conv_3x3": 5}, 5).numbers()["op_entropy"] == 0
-    assert Kept({}, 0).numbers() == {"skip_share": 0, "pool_share": 0, "op_entropy": 0}
+    assert OperationCounts({"sep_conv_3x3": 5}, 5).numbers()["op_entropy"] == 0
+    assert OperationCounts({}, 0).numbers() == {"skip_share": 0, "pool_share": 0, "op_entropy": 0}
 
 
 def test_edges_with_several_operations_are_counted_once() -> None:
@@ -68,7 +78,7 @@ def test_edges_with_several_operations_are_counted_once() -> None:
     ops = [choice for choice in space.choices if choice.kind == "op"]
     scores = {c.name: torch.tensor([[[0.0, 0.0, 0.9, 0.9]]]) for c in ops}
     places = kept_by(ops, space.subset(scores))
-    assert places["normal"] == Kept({"max_pool_3x3": 5, "skip_connect": 5}, 5)
+    assert places["normal"] == OperationCounts({"max_pool_3x3": 5, "skip_connect": 5}, 5)
     said = "10 of 10 operations of the normal cell are skip connections or pools"
     assert collapses(places) == {"normal": said}
 

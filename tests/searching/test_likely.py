@@ -11,7 +11,7 @@ from standins.toy import Toy
 from torch import Tensor
 
 from ardor import methods
-from ardor.architecture import Architecture, Kept
+from ardor.architecture import Architecture, Decisions
 from ardor.bayes.draws import best_probability
 from ardor.data import Images
 from ardor.layers.operations import ZERO
@@ -36,13 +36,13 @@ def spread_out(space: Space, **settings: object) -> Vinnas:
     return method
 
 
-def kept(**options: str) -> Kept:
+def kept(**options: str) -> Decisions:
     return tuple((name, (option,)) for name, option in options.items())
 
 
 def test_strengths_are_mean_variance_and_their_ratio_without_what_has_left() -> None:
     method = spread_out(SPACE)
-    method.gone = {"normal/0>2": {"skip_connect": 1}}
+    method.removed = {"normal/0>2": {"skip_connect": 1}}
     found = strengths(method)
     assert set(found) == set(method.mean)
     assert set(found["normal/0>2"]) == {"sep_conv_3x3", ZERO}
@@ -59,7 +59,7 @@ def test_strengths_are_mean_variance_and_their_ratio_without_what_has_left() -> 
 def test_a_method_without_strengths_or_draws_says_nothing() -> None:
     method = methods.make("darts", Toy(), {})
     assert strengths(method) == {}
-    assert likeliest(method.draw(1)[0], method.samples(10)) == ()
+    assert likeliest(method.draw(1)[0], method.decision_counts(10)) == ()
 
 
 def test_many_draws_at_once_are_decided_as_one_by_one() -> None:
@@ -105,7 +105,7 @@ def best_above(mean: Tensor, log_var: Tensor, at: int, x: Tensor) -> Tensor:
 def test_shares_of_a_state_are_those_of_the_integral() -> None:
     """Two of three edges, an operation on each: the third edge stays below both of them."""
     method = spread_out(Cells(layout="R", states=2, ops=OPS))
-    (_, counts) = method.samples(100_000)
+    (_, counts) = method.decision_counts(100_000)
     x = torch.linspace(-20, 20, 40_001, dtype=torch.double)
     q = {
         s: [p[f"reduce/{s}>3"][0, 0, :2].detach().double() for p in (method.mean, method.log_var)]
@@ -128,7 +128,7 @@ def test_shares_of_a_state_are_those_of_the_integral() -> None:
 
 def test_shares_of_a_state_that_keeps_every_edge_are_products_over_edges() -> None:
     method = spread_out(SPACE)
-    counts = method.samples(100_000)[0]  # normal/>2, which has two edges and keeps both
+    counts = method.decision_counts(100_000)[0]  # normal/>2, which has two edges and keeps both
     first, second = (
         best_probability(method.mean[n][0, 0, :2].detach(), method.log_var[n][0, 0, :2].detach())
         for n in ("normal/0>2", "normal/1>2")
@@ -184,11 +184,11 @@ def test_products_below_any_float_still_have_their_ratio() -> None:
 def test_the_standard_error_is_how_far_estimates_lie_apart() -> None:
     method = spread_out(SPACE)
     (found,) = method.draw(1)
-    first = likeliest(found, method.samples(2000))
+    first = likeliest(found, method.decision_counts(2000))
     rival = first[1].architecture
     seen = []
     for _ in range(60):
-        ranked = likeliest(found, method.samples(2000), 40)
+        ranked = likeliest(found, method.decision_counts(2000), 40)
         seen += [o.times_as_likely for o in ranked[1:] if o.architecture == rival]
     assert len(seen) > 55
     spread = torch.tensor(seen).std().item()

@@ -18,7 +18,7 @@ from ardor.errors import Interrupted
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves, search
 from ardor.searching.restarts import Rounds
-from ardor.searching.result import Found
+from ardor.searching.result import SearchResult
 from ardor.settings.sections import SearchConfig
 from ardor.training.optimise import rate_at
 
@@ -34,7 +34,7 @@ def loop_of(images: Images, folder: Path, **changes: Any) -> SearchLoop:
     return SearchLoop(Toy(), methods.make("darts", Toy(), {}), parts, config, folder, runtime)
 
 
-def find(images: Images, folder: Path, runtime: Runtime, **changes: Any) -> Found:
+def find(images: Images, folder: Path, runtime: Runtime, **changes: Any) -> SearchResult:
     config = ROUNDS.model_copy(update=changes)
     method = methods.make("darts", Toy(), {})
     return search(Toy(), method, images, config, run=folder, runtime=runtime)

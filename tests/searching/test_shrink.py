@@ -24,7 +24,7 @@ from ardor.runtime.device import Runtime
 from ardor.runtime.progress import Progress
 from ardor.runtime.tensors import load
 from ardor.searching.loop import SearchLoop, halves
-from ardor.searching.shrink import in_a_row, leaving, with_gone
+from ardor.searching.shrink import in_a_row, leaving, with_removed
 from ardor.settings.sections import SearchConfig
 from ardor.spaces.cells import Cells
 
@@ -85,7 +85,7 @@ def test_it_leaves_after_so_many_epochs_in_a_row_of_learning(
     loop.run()
     assert [line["left"] for line in lines(tmp_path)] == [[], [], [LEFT], []]
     assert lines(tmp_path)[-1]["probabilities"][EDGE][OPTION] == 0
-    assert loop.found().gone == {EDGE: {OPTION: 3}}
+    assert loop.found().removed == {EDGE: {OPTION: 3}}
 
 
 def test_an_epoch_of_hope_begins_the_count_anew() -> None:
@@ -102,15 +102,15 @@ def test_zero_and_the_likeliest_always_stay() -> None:
     rows = {EDGE: dict.fromkeys(SPACE.operations, 9)}
     method.logits[EDGE].data[..., AT] = 9.0
     assert [o for _, o in leaving(method, rows, 3)] == ["dil_conv_3x3", "skip_connect"]
-    method.gone = {EDGE: {"dil_conv_3x3": 1, "skip_connect": 1}}
+    method.removed = {EDGE: {"dil_conv_3x3": 1, "skip_connect": 1}}
     assert not leaving(method, rows, 3)
 
 
 def test_what_is_gone_stands_in_the_order_in_which_a_checkpoint_gives_it_back() -> None:
     first, *_, last = darts().choices("op")
-    gone = with_gone({last.name: {OPTION: 1}}, [(first, OPTION), (first, "dil_conv_3x3")], 2)
-    assert gone == {first.name: {OPTION: 2, "dil_conv_3x3": 2}, last.name: {OPTION: 1}}
-    assert str(gone) == str(json.loads(json.dumps(gone, sort_keys=True)))
+    removed = with_removed({last.name: {OPTION: 1}}, [(first, OPTION), (first, "dil_conv_3x3")], 2)
+    assert removed == {first.name: {OPTION: 2, "dil_conv_3x3": 2}, last.name: {OPTION: 1}}
+    assert str(removed) == str(json.loads(json.dumps(removed, sort_keys=True)))
 
 
 def test_its_weights_leave_net_and_optimiser_and_the_others_are_as_they_were(
@@ -126,10 +126,10 @@ def test_its_weights_leave_net_and_optimiser_and_the_others_are_as_they_were(
     del names
     loop.take_out({EDGE: {OPTION: 2}})
     after = dict(loop.net.named_parameters())
-    gone = before.keys() - after.keys()
+    removed = before.keys() - after.keys()
     assert watched() is None
-    assert len(gone) == 2 * 4  # two blocks of two convolutions, in both normal cells
-    assert all(f"0>2.candidates.{OPTION}." in name for name in gone)
+    assert len(removed) == 2 * 4  # two blocks of two convolutions, in both normal cells
+    assert all(f"0>2.candidates.{OPTION}." in name for name in removed)
     assert all(torch.equal(p, before[name]) for name, p in after.items())
     assert loop.weights == loop.optimiser.param_groups[0]["params"] == list(after.values())
     assert len(loop.optimiser.state) == len(after)
@@ -190,7 +190,7 @@ def test_stopped_and_resumed_it_is_the_same(
     broken = make(bright, tmp_path / "broken", method=method)
     broken.run()
     assert broken.found().to_json() == whole.found().to_json()
-    assert str(broken.method.gone) == str(whole.method.gone)  # in the same order as well
+    assert str(broken.method.removed) == str(whole.method.removed)  # in the same order as well
     assert LEFT in [name for line in lines(tmp_path / "broken") for name in line["left"]]
     ours, theirs = (end_of(tmp_path / name) for name in ("whole", "broken"))
     assert ours[1]["facts"] == theirs[1]["facts"]

@@ -22,7 +22,7 @@ from ardor.searching.loop import SearchLoop, halves
 from ardor.settings.merge import resolve
 from ardor.settings.presets import preset, presets
 from ardor.settings.sections import Config
-from ardor.training.train import TrainLoop, parts_of
+from ardor.training.train import TrainLoop, split_validation
 
 # Cells, states and share of the images of the search, its epochs; cells of the final network, the
 # factor of its channels, its epochs. VINNAS, section V; the first version differs in -v1.
@@ -207,7 +207,7 @@ def test_a_training_at_real_size_starts_steps_and_resumes(
     monkeypatch.setattr("ardor.runtime.memory.need", lambda net, forward: None)
     config, images = few_images(name, tmp_path)
     architecture = methods.make("random", final_space(config), {}).draw(1)[0]
-    parts = parts_of(images, config.train, 0)
+    parts = split_validation(images, config.train, 0)
     check_resumes(
         lambda run, runtime: TrainLoop(architecture, parts, config.train, run, runtime), tmp_path
     )

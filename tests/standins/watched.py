@@ -49,7 +49,7 @@ def standing(runtime: Runtime | None = None) -> SimpleNamespace:
     return SimpleNamespace(
         facts={},
         epoch=0,
-        course=SimpleNamespace(epochs=20),
+        timetable=SimpleNamespace(epochs=20),
         round_progress=0.5,
         runtime=runtime or Runtime.start("cpu", 0),
         told=told,

@@ -17,7 +17,7 @@ from ardor.searching.gate_gradients import curvature_of, searching
 from ardor.searching.loop import search
 from ardor.settings.sections import SearchConfig, TrainConfig
 from ardor.spaces.cells import Cells
-from ardor.training.accumulate import count_of
+from ardor.training.accumulate import micro_batches_of
 from ardor.training.objective import Batch, likelihood, objective
 from ardor.training.train import train
 
@@ -58,7 +58,7 @@ def test_gradients_and_terms_are_those_of_the_whole(parts: int, kind: type) -> N
     found = []
     for count in (1, parts):
         torch.manual_seed(0)
-        loss = searching(net, method, batch, 0.5, smoothing=0.1, parts=count)
+        loss = searching(net, method, batch, 0.5, smoothing=0.1, micro_batches=count)
         found.append((torch.autograd.grad(loss.total, inputs, allow_unused=True), loss.terms))
     (whole, terms), (split, split_terms) = found
     assert split_terms == pytest.approx(terms, rel=1e-6)
@@ -76,7 +76,7 @@ def test_an_auxiliary_head_is_counted_in_parts_too() -> None:
     batch = Batch(torch.randn(9, 1, 8, 8, dtype=torch.double), torch.arange(9) % 3, of=9)
     slopes = []
     for parts in (1, 4):
-        fit = likelihood(net, batch, {}, smoothing=0.0, auxiliary_weight=0.4, parts=parts)
+        fit = likelihood(net, batch, {}, smoothing=0.0, auxiliary_weight=0.4, micro_batches=parts)
         assert "auxiliary" in fit
         loss = objective(fit, {}, of=9)
         slopes.append(torch.autograd.grad(loss.total, list(net.parameters())))
@@ -88,15 +88,15 @@ def test_curvature_is_that_of_the_whole() -> None:
     gates = {c.name: torch.rand(c.copies, 1, len(c.options)).double() for c in SPACE.choices}
     torch.set_default_dtype(torch.double)  # of the statistics that are frozen
     try:
-        whole, split = (curvature_of(net, method, [batch], parts=n)(gates) for n in (1, 3))
+        whole, split = (curvature_of(net, method, [batch], micro_batches=n)(gates) for n in (1, 3))
     finally:
         torch.set_default_dtype(torch.float)
     assert all(torch.allclose(whole[name], split[name], **EXACT) for name in gates)
 
 
 def test_no_part_is_a_single_image() -> None:
-    assert [count_of(n, 9) for n in (1, 2, 4, 9, 100)] == [1, 2, 4, 4, 4]
-    assert count_of(4, 1) == 1
+    assert [micro_batches_of(n, 9) for n in (1, 2, 4, 9, 100)] == [1, 2, 4, 4, 4]
+    assert micro_batches_of(4, 1) == 1
 
 
 @pytest.mark.parametrize("name", ["darts", "gdas", "vinnas", "rsps"])

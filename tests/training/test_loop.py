@@ -11,23 +11,23 @@ from torch import nn
 from ardor.errors import ArdorError
 from ardor.runtime.device import Runtime
 from ardor.runtime.progress import Progress
-from ardor.training.loop import Stage
-from ardor.training.timetable import Course
+from ardor.training.loop import ResumableLoop
+from ardor.training.timetable import Timetable
 
 
-def make(run: Path, epochs: int = 3, **runtime: object) -> Stage:
+def make(run: Path, epochs: int = 3, **runtime: object) -> ResumableLoop:
     net = nn.Linear(2, 2)
-    return Stage(
+    return ResumableLoop(
         "train",
         run,
         Runtime(**runtime),
         modules={"net": net},
         optimisers={"weights": torch.optim.Adam(net.parameters())},
-        course=Course(epochs, 2),
+        timetable=Timetable(epochs, 2),
     )
 
 
-def work(stage: Stage, until: int = 99) -> None:
+def work(stage: ResumableLoop, until: int = 99) -> None:
     for epoch in stage.epochs_left():
         if epoch == until:
             return
@@ -67,8 +67,13 @@ def test_a_checkpoint_of_another_net_is_refused(tmp_path: Path) -> None:
     work(make(tmp_path, epochs=1))
     net = nn.Linear(3, 3)
     with pytest.raises(ArdorError, match="does not fit"):
-        Stage(
-            "train", tmp_path, Runtime(), modules={"net": net}, optimisers={}, course=Course(1, 2)
+        ResumableLoop(
+            "train",
+            tmp_path,
+            Runtime(),
+            modules={"net": net},
+            optimisers={},
+            timetable=Timetable(1, 2),
         )
 
 

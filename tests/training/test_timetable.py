@@ -17,13 +17,13 @@ from ardor.searching.loop import search
 from ardor.searching.result import Found
 from ardor.settings.merge import resolve
 from ardor.settings.sections import LONGEST, SearchConfig
-from ardor.training.timetable import AIM, Course, Pace, Schedule
+from ardor.training.timetable import AIM, Length, StepTimes, Timetable
 
 BASE = {"batch": 4, "augment": (), "warmup": 0.2, "epochs": LONGEST, "shrink": 0}
 
 
 def walked(
-    course: Course,
+    timetable: Timetable,
     clock: Clock,
     *,
     early: float = 1.0,
@@ -33,28 +33,30 @@ def walked(
 ) -> list[float]:
     """Progress at every step of a stage whose steps take so many seconds."""
     epoch, seen = 0, []
-    while epoch < course.epochs:
+    while epoch < timetable.epochs:
         step = 0
-        while step < course.steps_of(epoch):
-            at = course.progress(epoch, step)
+        while step < timetable.steps_of(epoch):
+            at = timetable.progress(epoch, step)
             seen.append(at)
-            seconds = (late if at >= course.pace.dearer_from else early) * slower(clock.now)
+            seconds = (late if at >= timetable.step_times.slower_from else early) * slower(
+                clock.now
+            )
             clock.now += seconds
-            course.pace.add_step(at, seconds)
+            timetable.step_times.add_step(at, seconds)
             step += 1
-            course.fit(epoch, step, clock.now)
+            timetable.fit(epoch, step, clock.now)
         epoch += 1
         clock.now += between
-        course.pace.add_between(between)
-    return [*seen, course.progress(epoch, 0)]
+        timetable.step_times.add_between(between)
+    return [*seen, timetable.progress(epoch, 0)]
 
 
 @pytest.mark.parametrize("late", [1.0, 2.0, 7.0])  # foreseen are two
 @pytest.mark.parametrize(("steps", "between"), [(10, 3.0), (10, 0.0), (2, 5.0), (1000, 20.0)])
 def test_the_time_is_used_and_kept(steps: int, between: float, late: float) -> None:
-    pace = Pace(dearer_from=0.2, dearer=2.0, between=between, looks=1)
-    course, clock = Course(LONGEST, steps, time=1200.0, pace=pace), Clock()
-    progress = walked(course, clock, early=1.0, late=late, between=between)
+    step_times = StepTimes(slower_from=0.2, slower=2.0, between=between, looks=1)
+    timetable, clock = Timetable(LONGEST, steps, time=1200.0, step_times=step_times), Clock()
+    progress = walked(timetable, clock, early=1.0, late=late, between=between)
     assert 0.8 * 1200 < clock.now + between <= 1200
     assert progress == sorted(progress)
     assert progress[0] == 0.0
@@ -63,62 +65,62 @@ def test_the_time_is_used_and_kept(steps: int, between: float, late: float) -> N
 
 
 def test_a_machine_that_slows_down_ends_in_time_all_the_same() -> None:
-    course, clock = Course(LONGEST, 30, time=600.0), Clock()
-    progress = walked(course, clock, slower=lambda now: 1.0 if now < 200 else 3.0)
+    timetable, clock = Timetable(LONGEST, 30, time=600.0), Clock()
+    progress = walked(timetable, clock, slower=lambda now: 1.0 if now < 200 else 3.0)
     assert 0.8 * 600 < clock.now <= 600
     assert progress == sorted(progress)
 
 
 def test_given_epochs_are_the_most() -> None:
-    course, clock = Course(2, 10, time=1200.0), Clock()
-    progress = walked(course, clock, early=1.0, late=1.0, between=0.0)
+    timetable, clock = Timetable(2, 10, time=1200.0), Clock()
+    progress = walked(timetable, clock, early=1.0, late=1.0, between=0.0)
     assert len(progress) == 21
     assert progress == pytest.approx([n / 20 for n in range(21)])
 
 
 def test_without_a_time_nothing_is_fitted() -> None:
-    course, clock = Course(3, 10), Clock()
-    progress = walked(course, clock, early=100.0, late=1.0, between=0.0)
+    timetable, clock = Timetable(3, 10), Clock()
+    progress = walked(timetable, clock, early=100.0, late=1.0, between=0.0)
     assert progress == [(e + s / 10) / 3 for e in range(3) for s in range(10)] + [1.0]
-    assert course.facts(5.0) == {}
+    assert timetable.facts(5.0) == {}
 
 
 def test_progress_goes_on_from_where_the_length_changed() -> None:
-    schedule = Schedule(10.0).changed(2.0, 6.0)
+    schedule = Length(10.0).changed(2.0, 6.0)
     progress = [schedule.progress(at) for at in (2.0, 4.0, 6.0, 7.0)]
     assert progress == pytest.approx([0.2, 0.6, 1.0, 1.0])
 
 
 def test_time_left_knows_that_steps_get_dearer() -> None:
-    pace = Pace(dearer_from=0.5, dearer=2.0, between=3.0, looks=2)
-    pace.add_step(0.0, 1.0)
-    left = pace.left(Schedule(4.0), 1.0, 1, 10)
+    step_times = StepTimes(slower_from=0.5, slower=2.0, between=3.0, looks=2)
+    step_times.add_step(0.0, 1.0)
+    left = step_times.left(Length(4.0), 1.0, 1, 10)
     assert left == pytest.approx(10 * 1 + 20 * 2 + 3 * 3 + 2 * 3)
     for _ in range(4):
-        pace.add_step(0.5, 5.0)
-    pace.add_between(7.0)
-    assert pace.left(Schedule(4.0), 3.0, 3, 10) == pytest.approx(10 * 5 + 7 + 2 * 7)
+        step_times.add_step(0.5, 5.0)
+    step_times.add_between(7.0)
+    assert step_times.left(Length(4.0), 3.0, 3, 10) == pytest.approx(10 * 5 + 7 + 2 * 7)
 
 
 @pytest.mark.parametrize("at", [0.0, 1.0, 2.5, 3.0, 6.2, 11.9, 12.0])
 def test_every_round_has_cheap_steps_of_its_own(at: float) -> None:
-    pace = Pace(dearer_from=0.25, rounds=3)  # the first of every four epochs is cheap
+    step_times = StepTimes(slower_from=0.25, rounds=3)  # the first of every four epochs is cheap
     for _ in range(4):
-        pace.add_step(0.0, 1.0)
-        pace.add_step(0.3, 5.0)
-    pace.add_between(0.0)
+        step_times.add_step(0.0, 1.0)
+        step_times.add_step(0.3, 5.0)
+    step_times.add_between(0.0)
     points = [n / 100 for n in range(round(at * 100), 1200)]
     expected = sum(1.0 if point % 4 < 1 else 5.0 for point in points) / 100
-    assert pace.left(Schedule(12.0), at, 0, 1) == pytest.approx(expected, abs=1e-6)
+    assert step_times.left(Length(12.0), at, 0, 1) == pytest.approx(expected, abs=1e-6)
 
 
 def test_few_seconds_see_few_held_out_images() -> None:
-    course = Course(LONGEST, 100, time=10.0, pace=Pace(between=1000.0, looks=1))
+    timetable = Timetable(LONGEST, 100, time=10.0, step_times=StepTimes(between=1000.0, looks=1))
     for step in range(4):
-        course.pace.add_step(0.0, 0.1)
-        course.fit(0, step + 1, 0.1 * (step + 1))
-    assert course.share == pytest.approx(0.2 * 10 / (2 * 1000 * 0.1))
-    assert 0.4 + course.left(0, 4, 0.4) <= AIM * 10
+        timetable.step_times.add_step(0.0, 0.1)
+        timetable.fit(0, step + 1, 0.1 * (step + 1))
+    assert timetable.share == pytest.approx(0.2 * 10 / (2 * 1000 * 0.1))
+    assert 0.4 + timetable.left(0, 4, 0.4) <= AIM * 10
 
 
 def find(images: Images, run: Path, runtime: Runtime, **changes: object) -> Found:

@@ -28,7 +28,7 @@ from ardor.settings.sections import TrainConfig
 from ardor.spaces import Net
 from ardor.spaces.cells import Cells
 from ardor.training.optimise import rate_at
-from ardor.training.train import TrainLoop, parts_of, train
+from ardor.training.train import TrainLoop, split_validation, train
 
 SPACE = Cells(image=(1, 8, 8), classes=2, layout="NR", states=2, channels=4, auxiliary=True)
 TINY = TrainConfig(epochs=3, batch=16, rate=0.01, augment=(), drop_path=0.2)
@@ -94,7 +94,7 @@ def loop_of(
     architecture: Architecture, images: Images, folder: Path, **changes: object
 ) -> TrainLoop:
     config, runtime = TINY.model_copy(update=changes), Runtime.start("cpu", 0)
-    return TrainLoop(architecture, parts_of(images, config, 0), config, folder, runtime)
+    return TrainLoop(architecture, split_validation(images, config, 0), config, folder, runtime)
 
 
 def test_the_kl_counts_once_for_all_images_that_are_learned_from(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ardor.pipeline.run import STAGES, Run
 from ardor.runtime.files import read_json, read_log
-from ardor.searching.collapse import SORTS, Kept, kept_by, together
+from ardor.searching.collapse import SORTS, OperationCounts, kept_by, together
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
 NOISE = "noise"  # the operation of S4 that is of no use
@@ -18,7 +18,7 @@ Record = Mapping[str, Any]  # what a result keeps of a run: all that its tables 
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableRun:
     """A finished run that counts for a row and a seed."""
 
     row: str
@@ -45,7 +45,7 @@ class Measure:
     name: ClassVar[str] = "networks"
     stages: ClassVar[tuple[str, ...]] = STAGES  # that a run must go through
 
-    def of(self, cell: Cell) -> dict[str, Any]:
+    def of(self, cell: TableRun) -> dict[str, Any]:
         """What a result keeps of a run."""
         return cell.to_json()
 
@@ -72,7 +72,7 @@ class Followed(Measure):
 
     name: ClassVar[str] = "followed"
 
-    def of(self, cell: Cell) -> dict[str, Any]:
+    def of(self, cell: TableRun) -> dict[str, Any]:
         """What the collapse watch saw, epoch by epoch."""
         seen = [
             {
@@ -102,7 +102,7 @@ def searches(runs: Sequence[Record]) -> dict[str, Any]:
     metrics = [run["metrics"] for run in runs]
     found = over_seeds("search_seconds", [seconds(each, *PARTS["search"]) for each in metrics])
     found |= over_seeds("search_core_seconds", core_seconds(metrics))
-    kept = [Kept(**run["kept"]) for run in runs]
+    kept = [OperationCounts(**run["kept"]) for run in runs]
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])
     for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
         found |= over_seeds(name, [each.numbers()[name] for each in kept])
@@ -138,7 +138,7 @@ def core_seconds(metrics: Sequence[Record]) -> list[float]:
     return found if len(found) == len(metrics) else []
 
 
-def operations(run: Run) -> Kept:
+def operations(run: Run) -> OperationCounts:
     """The operations that a search kept, over all edges."""
     choices = [choice for choice in run.space().choices if choice.kind == "op"]
     return together(kept_by(choices, run.architecture))

@@ -10,7 +10,7 @@ import torch
 from ardor.bench import gradients, grid
 from ardor.bench.earlier import Known, portable
 from ardor.bench.grid import Grid
-from ardor.bench.measures import MEASURES, Cell, Followed, Measure, Record, Searches, seconds
+from ardor.bench.measures import MEASURES, Followed, Measure, Record, Searches, TableRun, seconds
 from ardor.bench.nasbench201.truth import Truth
 from ardor.bench.nasbench201.truths import Truths
 from ardor.bench.plots import plots
@@ -45,7 +45,7 @@ def bench(
     results: Path | None = None,
     command: str,
     say: Callable[[str], None],
-    watch: Callable[[Progress], None] = unwatched,
+    on_progress: Callable[[Progress], None] = unwatched,
     **asked: Any,
 ) -> dict[str, Any]:
     """Runs what is not done yet, or nothing; the results, and a table of them.
@@ -58,7 +58,13 @@ def bench(
         measure = measure_of(cells, table)
         known = Known() if results is None else Known.read(results, cells, measure)
         work = Bench(
-            cells, folder, known=known, measure=measure, command=command, say=say, watch=watch
+            cells,
+            folder,
+            known=known,
+            measure=measure,
+            command=command,
+            say=say,
+            on_progress=on_progress,
         )
         return work.so_far() if so_far else work.finish()
     rounds = asked.pop("seeds", None)
@@ -102,11 +108,11 @@ class Bench:
         measure: Measure,
         command: str,
         say: Callable[[str], None],
-        watch: Callable[[Progress], None],
+        on_progress: Callable[[Progress], None],
         known: Known,
     ) -> None:
         self.grid, self.folder, self.measure = grid, folder / grid.place, measure
-        self.command, self.say, self.watch = command, say, watch
+        self.command, self.say, self.on_progress = command, say, on_progress
         self.known, self.settings = known.runs, dict(known.settings)
 
     def finish(self) -> dict[str, Any]:
@@ -140,18 +146,18 @@ class Bench:
             )
         return self.result(runs)
 
-    def record(self, cell: Cell) -> Record:
+    def record(self, cell: TableRun) -> Record:
         """What a result keeps of a run."""
         own = cell.run if not cell.same_as else Run.open(self.place(cell.row, cell.seed))
         self.settings[cell.row] = portable(own.config)
         return self.measure.of(cell)
 
-    def cell(self, row: str, seed: int) -> Cell:
+    def cell(self, row: str, seed: int) -> TableRun:
         """The run of a row and a seed, finished."""
         if seen := self.seen(row, seed):
             return seen
         run = self.opened(row, seed) or self.created(row, seed)
-        run.watch = self.watch
+        run.on_progress = self.on_progress
         with run.held():
             if row in self.grid.searched_by and not run.done("search"):
                 share_search(Run.open(self.place(self.grid.searched_by[row], seed)), run)
@@ -159,24 +165,24 @@ class Bench:
             if same := self.same(row, seed, run):
                 return same
             self.do(run, run.stages)
-        return Cell(row, seed, run)
+        return TableRun(row, seed, run)
 
-    def seen(self, row: str, seed: int) -> Cell | None:
+    def seen(self, row: str, seed: int) -> TableRun | None:
         """The run of a row and a seed, if it is finished."""
         run = self.opened(row, seed)
         if run is None:
             return None
         return self.same(row, seed, run) or (
-            Cell(row, seed, run) if not run.stages_left() else None
+            TableRun(row, seed, run) if not run.stages_left() else None
         )
 
-    def same(self, row: str, seed: int, run: Run) -> Cell | None:
+    def same(self, row: str, seed: int, run: Run) -> TableRun | None:
         """The run that this one would repeat: of the row it selects from, if both chose alike."""
         first = self.grid.searched_by.get(row)
         other = self.opened(first, seed) if first and run.done("search") else None
         if first is None or other is None or other.stages_left():
             return None
-        return Cell(row, seed, other, first) if other.architecture == run.architecture else None
+        return TableRun(row, seed, other, first) if other.architecture == run.architecture else None
 
     def do(self, run: Run, stages: Sequence[str]) -> None:
         for stage in stages:

@@ -119,6 +119,6 @@ def bench(
             methods=rows,
             command=command(),
             say=screen.say,
-            watch=screen.progress,
+            on_progress=screen.progress,
         )
     screen.result(result, bench_table(result))

@@ -99,7 +99,7 @@ def _show_curve(run: "Run", as_json: bool, quiet: bool) -> None:
     from ardor.pipeline.prune_stage import measure_curve
 
     screen = screen_of(as_json, quiet)
-    run.watch = screen.progress
+    run.on_progress = screen.progress
     with screen.watching("curve"):
         content = measure_curve(run, run.trained())
     screen.result(content, curve_table(content))

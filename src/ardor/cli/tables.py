@@ -1,6 +1,7 @@
 """Results as tables of a terminal."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -82,9 +83,10 @@ def curve_table(content: Mapping[str, Any]) -> Table:
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows of results, with the same keys."""
-    cells = [[_cell(key, value) for key, value in row.items()] for row in rows]
-    return table("", [key.replace("_", " ") for key in rows[0]], cells)
+    """Results of runs side by side: a column for each run, a row for each figure."""
+    figures = [key for key in rows[0] if key != "run"]
+    cells = [[key.replace("_", " "), *(_cell(key, row[key]) for row in rows)] for key in figures]
+    return table("", ["", *(Path(row["run"]).name for row in rows)], cells)
 
 
 def _cell(key: str, value: Any) -> str:

@@ -25,7 +25,7 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     from ardor.pipeline.stages import do
 
     screen = screen_of(as_json, quiet)
-    run.watch = screen.progress
+    run.on_progress = screen.progress
     screen.say(f"run folder: {run.folder}")
     with continued_by(run.typed("resume")), run.held():
         for stage in run.stages if stages is None else stages:

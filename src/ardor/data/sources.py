@@ -12,7 +12,7 @@ from ardor.data import readers
 from ardor.data.images import Dataset, Images
 from ardor.data.limit import Limit
 from ardor.data.pixels import recoloured, resized, spent
-from ardor.data.readers import Found, Reader, Wanted
+from ardor.data.readers import Reader, ReadImages, Wanted
 from ardor.data.split import stratified
 from ardor.errors import ArdorError
 
@@ -164,7 +164,7 @@ def _check_settings(size: int, channels: int, test: float) -> None:
         raise ArdorError(f"data.test is {test}; must lie between 0 and 1", "0.2 holds out a fifth")
 
 
-def _check_classes(found: Found, path: Path) -> None:
+def _check_classes(found: ReadImages, path: Path) -> None:
     """Raise where there is nothing to learn or too little to test on."""
     counts = torch.bincount(found.train.labels, minlength=len(found.classes)).tolist()
     if not found.train.pixels.numel() or (found.test is not None and not len(found.test)):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ardor.layers.variational import Variational, drawn
+from ardor.layers.variational import Variational, samples_weights
 from ardor.native import kernels
 from ardor.native.kernels import NO_VARIANCE
 
@@ -95,7 +95,7 @@ class SeparableBlock(Normalised):
             self.depthwise.dilation[0],
             relu=not (first and self.relu_last),
             relu_last=last and self.relu_last,
-            uncertain=drawn(self.depthwise),
+            samples_weights=samples_weights(self.depthwise),
             affine=self.norm.affine,
             eps=self.norm.eps,
         )
@@ -130,7 +130,7 @@ class WholeBlock(Normalised):
 
     def native(self) -> bool:
         alike = self.conv.in_channels == self.conv.out_channels
-        return super().native() and alike and not drawn(self.conv)
+        return super().native() and alike and not samples_weights(self.conv)
 
     def weights(self) -> list[Tensor]:
         return [*convolution(self.conv), *super().weights()]
@@ -178,7 +178,7 @@ def convolution(conv: nn.Conv2d) -> list[Tensor]:
         return [conv.weight]
     if not conv.training:
         return [conv.pruned()]
-    return [conv.weight, conv.log_var] if drawn(conv) else [conv.weight]
+    return [conv.weight, conv.log_var] if samples_weights(conv) else [conv.weight]
 
 
 def mixing_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
@@ -189,7 +189,7 @@ def mixing_shape(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> kernels.Shape:
         kind="pointwise" if conv.kernel_size[0] == 1 else "whole",
         channels=(conv.in_channels, norm.num_features),
         relu=True,
-        uncertain=drawn(conv),
+        samples_weights=samples_weights(conv),
         affine=norm.affine,
         eps=norm.eps,
     )

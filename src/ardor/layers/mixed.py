@@ -20,29 +20,29 @@ class Terms:
 
     parts: Sequence[tuple[Tensor, Chain | None]]
     gates: Tensor | None = None  # all open
-    beside: "Terms | None" = None  # what passes the operations by, where channels are partial
+    bypass: "Terms | None" = None  # what passes the operations by, where channels are partial
 
     def under(self, gate: Tensor) -> "Terms":
         """The same under another gate, (batch | 1, 1), in addition to their own."""
-        beside = None if self.beside is None else self.beside.under(gate)
-        return Terms(self.parts, self._times(gate), beside)
+        bypass = None if self.bypass is None else self.bypass.under(gate)
+        return Terms(self.parts, self._times(gate), bypass)
 
     def each_under(self, gates: Tensor) -> "Terms":
         """The same with another gate for each term, (batch, terms); what passes by has none."""
-        return Terms(self.parts, self._times(gates), self.beside)
+        return Terms(self.parts, self._times(gates), self.bypass)
 
     def _times(self, gates: Tensor) -> Tensor:
         return gates.expand(-1, len(self.parts)) if self.gates is None else self.gates * gates
 
 
-def state(edges: Sequence[Terms]) -> Tensor | None:
+def add_up(edges: Sequence[Terms]) -> Tensor | None:
     """All terms added up; None where there are none.
 
     What passes by is added up apart; both are joined, and shuffled, so that the next operations
     read other channels (Xu et al. 2020, PC-DARTS, section 3.1).
     """
     total = _total(edges)
-    passed = _total([edge.beside for edge in edges if edge.beside is not None])
+    passed = _total([edge.bypass for edge in edges if edge.bypass is not None])
     if total is None or passed is None:
         return total
     joined = torch.cat([total, passed], 1)
@@ -67,7 +67,7 @@ def _total(edges: Sequence[Terms]) -> Tensor | None:
 def output(chain: nn.Module, x: Tensor) -> Tensor:
     """What a chain makes of x, by itself."""
     assert isinstance(chain, Chain)
-    made = state([Terms([(x, chain)])])
+    made = add_up([Terms([(x, chain)])])
     assert made is not None
     return made
 
@@ -97,7 +97,7 @@ def _native(parts: Sequence[tuple[Tensor, Chain | None]], gates: Tensor) -> Tens
     blocks = [block for _, chain in ordered if chain for block in chain.blocks()]
     weights = [weight for block in blocks for weight in block.weights()]
     gates = gates if order == list(range(len(parts))) else gates[:, order]
-    total, statistics = padding.state(list(sources.values()), terms, gates, weights)
+    total, statistics = padding.padded_sum(list(sources.values()), terms, gates, weights)
     count = total.numel() // total.shape[1]
     for index, block in enumerate(blocks):
         if isinstance(block, Normalised) and block.remembers:
@@ -152,10 +152,10 @@ class Mixed(nn.Module):
         names = [name for name in self.candidates if self.gate_of[name] not in closed]
         if not names:
             return Terms([])
-        x, beside = self._split(x)
+        x, bypass = self._split(x)
         parts = [self._part(x, self.candidates[name]) for name in names]
         open_ = None if gates is None else gates[:, [self.gate_of[n] for n in names]]
-        terms = Terms(parts, open_, beside)
+        terms = Terms(parts, open_, bypass)
         return self._dropped(terms, names) if self.drop_path.dropping else terms
 
     def _split(self, x: Tensor) -> tuple[Tensor, Terms | None]:

@@ -24,7 +24,7 @@ class Variational(nn.Module, ABC):
     weight: Tensor
     bias: Any  # a Tensor, or None without one
     log_var: Tensor
-    certain = False  # whether the means stand for the weights while training, too
+    samples_weights = True  # while training; otherwise the means stand for the weights
 
     def start_(self) -> None:
         """Xavier-uniform means, log-variances of -10 (VINNAS, section V)."""
@@ -51,7 +51,7 @@ class Variational(nn.Module, ABC):
         """What the layer computes with these weights."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not drawn(self):
+        if not samples_weights(self):
             weight = self.weight if self.training else self.pruned()
             return self.apply_weights(x, weight, self.bias)
         square = x.square().clamp_max(LARGEST_SQUARE)
@@ -59,9 +59,9 @@ class Variational(nn.Module, ABC):
         return local_draw(mean, self.apply_weights(square, self.variance(), None))
 
 
-def drawn(layer: nn.Module) -> bool:
+def samples_weights(layer: nn.Module) -> bool:
     """Whether what a layer computes is drawn from a posterior of its weights."""
-    return isinstance(layer, Variational) and layer.training and not layer.certain
+    return isinstance(layer, Variational) and layer.training and layer.samples_weights
 
 
 def local_draw(mean: Tensor, variance: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Kept
+from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
@@ -38,7 +38,7 @@ class Method(nn.Module, ABC):
         self.space = space
         # A look one weight step ahead when the gates learn: DARTS's second order.
         self.unrolled = False
-        self.gone: Epochs = {}  # what has left the supernet for good, each after which epoch
+        self.removed: Epochs = {}  # what has left the supernet for good, each after which epoch
 
     @abstractmethod
     def sample(self, batch: int, progress: float) -> Gates:
@@ -59,7 +59,7 @@ class Method(nn.Module, ABC):
         """
         return {}
 
-    def samples(self, count: int) -> list[Counter[Kept]]:
+    def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """How often the posterior keeps what in `count` draws of an architecture, made on the CPU.
 
         One count for each group of choices that it decides independently of all others; none from
@@ -107,19 +107,19 @@ class Method(nn.Module, ABC):
             kept = self.space.masks(self.draw(1)[0]) if found else {}
         return {name: gate & (kept[name] == 0).to(gate.device) for name, gate in found.items()}
 
-    def stays(self, choice: Choice) -> list[int]:
+    def remaining(self, choice: Choice) -> list[int]:
         """Where in a choice those options are that have not left the supernet."""
-        gone = self.gone.get(choice.name, {})
-        return [at for at, option in enumerate(choice.options) if option not in gone]
+        removed = self.removed.get(choice.name, {})
+        return [at for at, option in enumerate(choice.options) if option not in removed]
 
-    def rest(self, choice: Choice, whole: Tensor) -> Tensor:
+    def gather(self, choice: Choice, whole: Tensor) -> Tensor:
         """The entries, (..., options), whose options have not left the supernet."""
-        return whole[..., self.stays(choice)]
+        return whole[..., self.remaining(choice)]
 
-    def whole(self, choice: Choice, rest: Tensor, gone: float = 0.0) -> Tensor:
-        """An entry for each option, (..., options): `gone` for those that left the supernet."""
-        full = rest.new_full((*rest.shape[:-1], len(choice.options)), gone)
-        at = torch.tensor(self.stays(choice), device=rest.device)
+    def scatter(self, choice: Choice, rest: Tensor, removed: float = 0.0) -> Tensor:
+        """An entry for each option, (..., options): `removed` for those that left the supernet."""
+        full = rest.new_full((*rest.shape[:-1], len(choice.options)), removed)
+        at = torch.tensor(self.remaining(choice), device=rest.device)
         return full.index_copy(-1, at, rest)
 
     def choices(self, *kinds: str) -> list[Choice]:

@@ -45,10 +45,12 @@ class Darts(Method):
     def sample(self, batch: int, progress: float) -> Gates:
         return self.gates(partial(torch.softmax, dim=-1))
 
-    def gates(self, of: Callable[[Tensor], Tensor], gone: float = 0.0) -> Gates:
-        """What a function makes of the logits of each choice; `gone` for options that have left."""
+    def gates(self, of: Callable[[Tensor], Tensor], removed: float = 0.0) -> Gates:
+        """A function of the logits of each choice; `removed` for options that have left."""
         return {
-            choice.name: self.whole(choice, of(self.rest(choice, self.logits[choice.name])), gone)
+            choice.name: self.scatter(
+                choice, of(self.gather(choice, self.logits[choice.name])), removed
+            )
             for choice in self.choices(*self.kinds)
         }
 
@@ -62,6 +64,6 @@ class Darts(Method):
     def negligible(self) -> Gates:
         shares = self.probabilities()
         return {
-            choice.name: shares[choice.name] < NEGLIGIBLE / len(self.stays(choice))
+            choice.name: shares[choice.name] < NEGLIGIBLE / len(self.remaining(choice))
             for choice in self.choices("op")
         }

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Dirichlet
 
-from ardor.architecture import Architecture, Kept
+from ardor.architecture import Architecture, Decisions
 from ardor.bayes import Gates
 from ardor.bayes.divergences import dirichlet_concentration, dirichlet_kl
 from ardor.methods.darts import Darts
@@ -69,7 +69,7 @@ class DrNas(Darts):
         return {"concentration": self.gates(dirichlet_concentration)}
 
     @torch.no_grad()
-    def samples(self, count: int) -> list[Counter[Kept]]:
+    def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """What is strongest in draws of the shares."""
         draws = self.gates(lambda beta: posterior(beta[0].cpu()).sample(torch.Size([count])))
         return self.space.strongest_of_each(draws)

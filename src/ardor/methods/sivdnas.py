@@ -11,7 +11,7 @@ and the same psi is that of the prior, whose variance is at its best. The KL is 
 
 and knows nothing of g. (1 - lambda)^2 begins at 1 and is annealed, for operations and edges apart.
 What is kept in the end is a draw of psi: any number of operations on an edge, and of edges into a
-node; an edge without operation is gone, and a node without input keeps its likeliest.
+node; an edge without operation is removed, and a node without input keeps its likeliest.
 
 Departures from print: eq. 9 is corrected (see `bayes.dropout_divergence`); the annealing by 0.95 is
 for each fiftieth of the search, which is an epoch of 50 (Algorithm 1 has it in every step, which
@@ -50,7 +50,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Kept
+from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.bayes.divergences import TINY, dropout_divergence
 from ardor.bayes.draws import best_probability, dropout_noise, keep_probability, switch_draw
@@ -123,18 +123,18 @@ class SiVdnas(Method):
         """All but the last draw: copies draw for themselves, and graphs cannot be copied."""
         return {**self.__dict__, "on": {}}
 
-    def stays(self, choice: Choice) -> list[int]:
+    def remaining(self, choice: Choice) -> list[int]:
         """Where in a choice what can be kept is: zero is nothing to keep."""
-        return [at for at in super().stays(choice) if choice.options[at] != ZERO]
+        return [at for at in super().remaining(choice) if choice.options[at] != ZERO]
 
     def weights(self, choice: Choice) -> Tensor:
         """g of the options that stay."""
-        weights = self.rest(choice, self.weight[choice.name])
+        weights = self.gather(choice, self.weight[choice.name])
         return weights.softmax(-1) if self.softmax else weights
 
     def rates(self, choice: Choice) -> Tensor:
         """log delta of the options that stay."""
-        return self.rest(choice, self.log_delta[choice.name]).clamp(-LARGEST, LARGEST)
+        return self.gather(choice, self.log_delta[choice.name]).clamp(-LARGEST, LARGEST)
 
     def sample(self, batch: int, progress: float) -> Gates:
         gates = {}
@@ -144,7 +144,7 @@ class SiVdnas(Method):
             if self.implicit:
                 on = switch_draw(rates, self.gradient, self.temperature)
             noise = dropout_noise(on, rates)
-            gates[choice.name] = self.whole(choice, self.weights(choice) * noise)
+            gates[choice.name] = self.scatter(choice, self.weights(choice) * noise)
             self.on[choice.name] = on
         return gates
 
@@ -165,7 +165,7 @@ class SiVdnas(Method):
     @torch.no_grad()
     def probabilities(self) -> Gates:
         """How likely an option is kept; with Gaussian noise, that it is the strongest."""
-        return {c.name: self.whole(c, self.certainty(c)) for c in self.noisy}
+        return {c.name: self.scatter(c, self.certainty(c)) for c in self.noisy}
 
     def certainty(self, choice: Choice) -> Tensor:
         """The probabilities of the options that stay."""
@@ -206,10 +206,10 @@ class SiVdnas(Method):
 
     def decided(self, kept: Gates, strengths: Gates) -> Architecture:
         """All that is kept; or, by DARTS's rule, the strongest, as far as it is kept."""
-        keep = {c.name: self.whole(c, kept[c.name]) for c in self.noisy}
+        keep = {c.name: self.scatter(c, kept[c.name]) for c in self.noisy}
         if self.implicit and self.derive != "strongest":
             return self.space.subset(keep)
-        scores = {c.name: self.whole(c, strengths[c.name], gone=NEVER) for c in self.noisy}
+        scores = {c.name: self.scatter(c, strengths[c.name], removed=NEVER) for c in self.noisy}
         best = self.space.masks(self.space.strongest(scores))
         return self.space.subset({name: mask * keep.get(name, mask) for name, mask in best.items()})
 
@@ -217,12 +217,14 @@ class SiVdnas(Method):
     def strengths(self) -> Mapping[str, Gates]:
         """Weight and dropout rate delta of every option."""
         return {
-            "weight": {c.name: self.whole(c, self.weights(c), gone=torch.nan) for c in self.noisy},
-            "delta": {c.name: self.whole(c, self.rates(c).exp(), torch.nan) for c in self.noisy},
+            "weight": {
+                c.name: self.scatter(c, self.weights(c), removed=torch.nan) for c in self.noisy
+            },
+            "delta": {c.name: self.scatter(c, self.rates(c).exp(), torch.nan) for c in self.noisy},
         }
 
     @torch.no_grad()
-    def samples(self, count: int) -> list[Counter[Kept]]:
+    def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """What is strongest in draws of Gaussian noise.
 
         None otherwise: a node with dozens of switches hardly ever draws the same twice, and counts
@@ -233,7 +235,7 @@ class SiVdnas(Method):
         draws = {}
         for choice in self.noisy:
             on = self.keeping(choice).expand(count, 1, -1)
-            draws[choice.name] = self.whole(choice, self.strength(choice, on), gone=NEVER)
+            draws[choice.name] = self.scatter(choice, self.strength(choice, on), removed=NEVER)
         return self.space.strongest_of_each(draws)
 
     def negligible(self) -> Gates:

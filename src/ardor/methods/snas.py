@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ardor.architecture import Kept
+from ardor.architecture import Decisions
 from ardor.bayes import Gates
 from ardor.bayes.draws import concrete_draw, gumbel_scores
 from ardor.methods.darts import Darts
@@ -55,7 +55,9 @@ class Snas(Darts):
         return self.gates(partial(concrete_draw, temperature=self.temperature(progress)))
 
     @torch.no_grad()
-    def samples(self, count: int) -> list[Counter[Kept]]:
+    def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """Operations as they are drawn; the inputs of a state by how likely they are not zero."""
-        draws = self.gates(lambda a: gumbel_scores(a.cpu().expand(count, 1, -1)), gone=-torch.inf)
+        draws = self.gates(
+            lambda a: gumbel_scores(a.cpu().expand(count, 1, -1)), removed=-torch.inf
+        )
         return self.space.strongest_of_each(draws)

@@ -44,7 +44,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Kept, kind_of, parse
+from ardor.architecture import Architecture, Choice, Decisions, kind_of, parse
 from ardor.bayes import Gates
 from ardor.bayes.divergences import entropy, gaussian_kl, log_noise_ratio, log_uniform_kl
 from ardor.bayes.draws import best_probability, gaussian_draw, mixture_log_var
@@ -112,15 +112,15 @@ class Vinnas(Method):
     def sample(self, batch: int, progress: float) -> Gates:
         gates = {}
         for choice in self.choices("op"):
-            options = tuple(choice.options[at] for at in self.stays(choice))
+            options = tuple(choice.options[at] for at in self.remaining(choice))
             strengths = clip_zero(gaussian_draw(*self.posterior(choice)), options)
-            gates[choice.name] = self.whole(choice, strengths.softmax(-1))
+            gates[choice.name] = self.scatter(choice, strengths.softmax(-1))
         return gates
 
     def posterior(self, choice: Choice) -> tuple[Tensor, Tensor]:
         """Means and log-variances of the strengths on an edge."""
         name = choice.name
-        return self.rest(choice, self.mean[name]), self.rest(choice, self.log_var[name])
+        return self.gather(choice, self.mean[name]), self.gather(choice, self.log_var[name])
 
     def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
         terms = {
@@ -141,10 +141,10 @@ class Vinnas(Method):
             return
         for (name, places), log_width in zip(self.kinds.items(), self.log_width, strict=True):
             mean, log_var = self.kind_mean[name], self.kind_log_var[name]
-            there = sorted({at for choice in places for at in self.stays(choice)})
+            there = sorted({at for choice in places for at in self.remaining(choice)})
             yield log_uniform_kl(mean[..., there], log_var[..., there])
             for choice in places:
-                prior = self.rest(choice, mean), self.rest(choice, log_var)
+                prior = self.gather(choice, mean), self.gather(choice, log_var)
                 yield gaussian_kl(*self.posterior(choice), *prior, log_width)
 
     def strengths(self) -> Mapping[str, Gates]:
@@ -154,16 +154,18 @@ class Vinnas(Method):
             mean, log_var = (parameter.detach() for parameter in self.posterior(choice))
             values = mean, log_var.exp(), snr(mean, log_var)
             for quantity, value in zip(found.values(), values, strict=True):
-                quantity[choice.name] = self.whole(choice, value, gone=torch.nan)
+                quantity[choice.name] = self.scatter(choice, value, removed=torch.nan)
         return found
 
-    def samples(self, count: int) -> list[Counter[Kept]]:
+    def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """What is strongest in draws of the strengths."""
         draws = {}
         for choice in self.choices("op"):
             mean, log_var = (p.detach().cpu().expand(count, 1, -1) for p in self.posterior(choice))
             strengths = gaussian_draw(mean, log_var)
-            draws[choice.name] = never_zero(choice, self.whole(choice, strengths, gone=-torch.inf))
+            draws[choice.name] = never_zero(
+                choice, self.scatter(choice, strengths, removed=-torch.inf)
+            )
         return self.space.strongest_of_each(draws)
 
     @staticmethod
@@ -178,7 +180,7 @@ class Vinnas(Method):
     def strongest_probability(self, choice: Choice) -> Tensor:
         """The same for the operations of one edge."""
         mean, log_var = self.mean[choice.name].detach(), self.log_var[choice.name].detach()
-        able = [at for at in self.stays(choice) if choice.options[at] != ZERO]
+        able = [at for at in self.remaining(choice) if choice.options[at] != ZERO]
         found = torch.zeros_like(mean)
         found[..., able] = best_probability(mean[..., able], log_var[..., able])
         return found
@@ -187,7 +189,7 @@ class Vinnas(Method):
     def draw(self, count: int) -> list[Architecture]:
         scores = {}
         for choice in self.choices("op"):
-            score = self.whole(choice, self.score(choice), gone=-torch.inf)
+            score = self.scatter(choice, self.score(choice), removed=-torch.inf)
             scores[choice.name] = never_zero(choice, score)
         return [self.space.strongest(scores)]
 
@@ -199,7 +201,7 @@ class Vinnas(Method):
         if self.select == "magnitude":
             return mean
         # Of two edges the likelier to be the stronger is the one with the larger mean.
-        best = self.rest(choice, self.strongest_probability(choice))
+        best = self.gather(choice, self.strongest_probability(choice))
         return mean.masked_fill(best < best.amax(-1, keepdim=True), -torch.inf)
 
     @torch.no_grad()
@@ -209,8 +211,10 @@ class Vinnas(Method):
         for choice in self.choices("op"):
             name = choice.name
             parts = [(each.mean[name], each.log_var[name]) for each in rounds]
-            means, log_vars = (self.rest(choice, torch.stack(p)) for p in zip(*parts, strict=True))
-            pooled = self.whole(choice, mixture_log_var(means, log_vars), LOG_VAR_START)
+            means, log_vars = (
+                self.gather(choice, torch.stack(p)) for p in zip(*parts, strict=True)
+            )
+            pooled = self.scatter(choice, mixture_log_var(means, log_vars), LOG_VAR_START)
             self.log_var[name].copy_(pooled)
 
     def negligible(self) -> Gates:

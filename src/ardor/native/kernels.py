@@ -43,7 +43,7 @@ class Shape:
     channels: tuple[int, int] | None = None  # of its input and output, where they may differ
     relu: bool = False  # on its input, after normalisation
     relu_last: bool = False  # on its normalised output, at the end of a chain
-    uncertain: bool = False  # its weights have log-variances: activations are drawn
+    samples_weights: bool = False  # its weights have log-variances: activations are drawn
     bare: bool = False  # it has no normalisation
     affine: bool = False  # its normalisation has a scale and a shift of its own
     eps: float = 1e-5
@@ -54,7 +54,7 @@ class Shape:
         mixing = ["pointwise"]
         convolutions = {"separable": ["depthwise", *mixing], "pointwise": mixing, "whole": mixing}
         names = convolutions.get(self.kind, [])
-        log_vars = [f"{name}_log_var" for name in names] if self.uncertain else []
+        log_vars = [f"{name}_log_var" for name in names] if self.samples_weights else []
         return (*names, *log_vars, *["gamma", "beta"] * self.affine)
 
 
@@ -110,7 +110,7 @@ def ready(x: Tensor, chain: tuple[Shape, ...]) -> bool:
     )
 
 
-def state(
+def native_sum(
     sources: Sequence[Tensor], terms: Sequence[Term], gates: Tensor, weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The terms added up under `gates`, (images | 1, terms), and the statistics of every block.
@@ -176,7 +176,7 @@ class _Call:
         # One for each block: pieces of moderate size are used again, large ones are new each time.
         self.outputs = [like.new_empty(batch * count) for count in counts]
         self.statistics = like.new_empty(len(plan), 2, self.channels)
-        uncertain = any(shape.uncertain for shape in self.shapes)
+        uncertain = any(shape.samples_weights for shape in self.shapes)
         self.noise = torch.randn(NOISE, dtype=like.dtype) if uncertain else None
         self.blocks = (_Block * len(plan))(*plan)
         self.point_blocks()

@@ -11,16 +11,16 @@ from ardor.native import kernels
 from ardor.native.kernels import LANES, NO_VARIANCE, Shape, Term
 
 
-def state(
+def padded_sum(
     sources: Sequence[Tensor], terms: Sequence[Term], gates: Tensor, weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """What `kernels.state` gives, for any numbers of channels."""
+    """What `kernels.native_sum` gives, for any numbers of channels."""
     shapes = [shape for term in terms for shape in term.chain]
     counts = {x.shape[1] for x in sources} | {n for s in shapes for n in s.channels or ()}
     if not any(map(spare, counts)):
-        return kernels.state(sources, terms, gates, weights)
+        return kernels.native_sum(sources, terms, gates, weights)
     channels, left = kernels.channels_of(sources, shapes), iter(weights)
-    total, statistics = kernels.state(
+    total, statistics = kernels.native_sum(
         [F.pad(x, (0, 0, 0, 0, 0, spare(x.shape[1]))) for x in sources],
         filled_terms(tuple(terms)),
         gates,

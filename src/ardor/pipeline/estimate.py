@@ -24,8 +24,8 @@ from ardor.runtime import memory
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves
 from ardor.settings.sections import Config
-from ardor.training.timetable import MEASURED, Course, Pace
-from ardor.training.train import TrainLoop, parts_of
+from ardor.training.timetable import MEASURED, StepTimes, Timetable
+from ardor.training.train import TrainLoop, split_validation
 
 TIMED = 3  # steps of a kind, after a first one that is slow
 LONG = 20.0  # seconds: where the first step takes longer, it is the only one
@@ -59,19 +59,19 @@ def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
     method = methods.make(config.method["name"], space, unnamed(config.method))
     parts = halves(images.train, config.search, config.seed)
     loop = SearchLoop(space, method, parts, config.search, folder, runtime)
-    need, course = fitted("search", loop), loop.stage.course
-    if not course.epochs:
-        return told(course, need, 0.0, 0.0, 0.0)
+    need, timetable = fitted("search", loop), loop.stage.timetable
+    if not timetable.epochs:
+        return told(timetable, need, 0.0, 0.0, 0.0)
 
     def step() -> None:
         loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
 
     early, late = both(loop, step)
-    course.share = 0.0  # of the held-out images: the fewest that are looked at
+    timetable.share = 0.0  # of the held-out images: the fewest that are looked at
     few = once(loop.finish_epoch)
     whole = look(loop, loop.held_out)
-    more = max(0.0, loop.looks.share - loop.size / len(loop.held_out))
-    return told(course, need, early, late, few + whole * more, whole)
+    more = max(0.0, loop.validation.share - loop.size / len(loop.held_out))
+    return told(timetable, need, early, late, few + whole * more, whole)
 
 
 def of_training(
@@ -81,23 +81,23 @@ def of_training(
     runtime = Runtime.start(config.device, config.seed)
     final = final_space(config)
     architecture = final.adopted(given or methods.make("random", final, {}).draw(1)[0])
-    parts = parts_of(images.train, config.train, config.seed)
+    parts = split_validation(images.train, config.train, config.seed)
     loop = TrainLoop(architecture, parts, config.train, folder, runtime)
-    need, course = fitted("train", loop), loop.stage.course
-    if not course.epochs:
-        return told(course, need, 0.0, 0.0, 0.0)
+    need, timetable = fitted("train", loop), loop.stage.timetable
+    if not timetable.epochs:
+        return told(timetable, need, 0.0, 0.0, 0.0)
     early, late = both(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
-    return told(course, need, early, late, look(loop, loop.validation))
+    return told(timetable, need, early, late, look(loop, loop.validation))
 
 
 def both(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of a step at the beginning, and of one once steps have become dearer."""
-    early, course = timed(step), loop.stage.course
-    first = course.epochs * course.steps / course.pace.rounds
-    dear = floor(course.pace.dearer_from * first) + 1
-    if not 1 < dear < course.epochs * course.steps:
+    """Seconds of a step at the beginning, and of one once steps have become slower."""
+    early, timetable = timed(step), loop.stage.timetable
+    first = timetable.epochs * timetable.steps / timetable.step_times.rounds
+    dear = floor(timetable.step_times.slower_from * first) + 1
+    if not 1 < dear < timetable.epochs * timetable.steps:
         return early, early
-    loop.stage.epoch, loop.stage.step = divmod(dear, course.steps)
+    loop.stage.epoch, loop.stage.step = divmod(dear, timetable.steps)
     return early, timed(step)
 
 
@@ -105,12 +105,12 @@ def fitted(section: str, loop: Loop) -> dict[str, Any]:
     """The memory of a step, and the parts that it must be computed in, which the loop then has."""
     needed, there = memory.need(loop.net, loop.trial), memory.free(loop.runtime.device)
     if needed is None:
-        return {"memory_mb": None, "accumulate": loop.parts}
-    asked = {"images": loop.size, "parts": loop.parts}
-    parts = memory.parts_that_fit(needed, there, **asked)
+        return {"memory_mb": None, "accumulate": loop.micro_batches}
+    asked = {"images": loop.size, "micro_batches": loop.micro_batches}
+    parts = memory.micro_batches_that_fit(needed, there, **asked)
     if not parts:
         memory.check(section, needed, there, **asked)
-    loop.parts = parts
+    loop.micro_batches = parts
     return {"memory_mb": in_mb(needed.of(ceil(loop.size / parts))), "accumulate": parts}
 
 
@@ -138,7 +138,7 @@ def once(work: Callable[[], object]) -> float:
 
 
 def told(
-    course: Course,
+    timetable: Timetable,
     need: Mapping[str, Any],
     early: float,
     late: float,
@@ -147,32 +147,32 @@ def told(
 ) -> dict[str, Any]:
     """What is estimated, with what it was made of; `whole` is a look at all held-out images."""
     return {
-        "seconds": total(course, early, late, between, whole),
-        "epochs": course.epochs,
-        "steps": course.steps,
+        "seconds": total(timetable, early, late, between, whole),
+        "epochs": timetable.epochs,
+        "steps": timetable.steps,
         "warmup_step_seconds": early,
         "step_seconds": late,
         "between_seconds": between,
-        "ranking_seconds": course.pace.looks * whole,
+        "ranking_seconds": timetable.step_times.looks * whole,
         **need,
     }
 
 
-def total(course: Course, early: float, late: float, between: float, look: float) -> float:
+def total(timetable: Timetable, early: float, late: float, between: float, look: float) -> float:
     """Seconds of a stage whose steps take `early` while weights warm up and `late` afterwards.
 
     `between` is what lies between two epochs, and `look` one at all held-out images at the end. A
     stage that has a time takes no longer than that.
     """
-    own = course.pace
-    pace = Pace(dearer_from=own.dearer_from, rounds=own.rounds)
+    own = timetable.step_times
+    step_times = StepTimes(slower_from=own.slower_from, rounds=own.rounds)
     for _ in range(MEASURED):
-        pace.add_step(1.0, late)
-        if pace.dearer_from:
-            pace.add_step(0.0, early)
-    pace.add_between(between)
-    seconds = pace.left(course.schedule, 0.0, 0, course.steps) + own.looks * look
-    return min(seconds, course.time or seconds)
+        step_times.add_step(1.0, late)
+        if step_times.slower_from:
+            step_times.add_step(0.0, early)
+    step_times.add_between(between)
+    seconds = step_times.left(timetable.length, 0.0, 0, timetable.steps) + own.looks * look
+    return min(seconds, timetable.time or seconds)
 
 
 def in_mb(count: float) -> float:

@@ -19,7 +19,7 @@ from ardor.pipeline.curve import Point, accuracy, curve, pick, thresholds_of, to
 from ardor.pipeline.run import Run
 from ardor.runtime.files import write_json
 from ardor.settings.sections import NOTHING
-from ardor.training.train import parts_of
+from ardor.training.train import split_validation
 from ardor.training.train import tune as tune_network
 
 CHECKED_IMAGES = 64
@@ -91,7 +91,7 @@ def picked(run: Run, trained: Model) -> Point:
 def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any]:
     """Writes the pruning curve, on validation images: never on those it is tested on."""
     runtime = run.runtime()
-    to_learn, to_watch = parts_of(run.dataset.train, run.config.train, runtime.seed)
+    to_learn, to_watch = split_validation(run.dataset.train, run.config.train, runtime.seed)
     images, which = (to_watch, "validation") if len(to_watch) else (to_learn, "training")
     content = to_json(
         curve(trained, images, runtime, thresholds or thresholds_of(trained)), which, len(images)
@@ -109,7 +109,7 @@ def tune(run: Run, masked: Model, small: Model) -> tuple[Model, dict[str, float]
     images = run.dataset.train
     tuned = tune_network(compact(masked, WHOLE), images, config, run=run.folder, runtime=runtime)
     tuned = compact(tuned, settings.multiple)
-    validation = parts_of(images, config, runtime.seed)[1]
+    validation = split_validation(images, config, runtime.seed)[1]
     if not len(validation):
         return tuned, {}
     return tuned, {

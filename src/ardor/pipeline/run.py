@@ -24,7 +24,7 @@ from ardor.settings.merge import merge, resolve
 from ardor.settings.sections import Config
 
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
-# Stage -> the file that it ends with; evaluate adds to metrics.json.
+# ResumableLoop -> the file that it ends with; evaluate adds to metrics.json.
 WRITTEN = {
     "search": "architecture.json",
     "train": "trained/model.safetensors",
@@ -32,7 +32,7 @@ WRITTEN = {
     "export": "export/model.onnx",
     "report": "report.html",
 }
-# Stage -> what may still change when it begins: the search has been made with the rest.
+# ResumableLoop -> what may still change when it begins: the search has been made with the rest.
 CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
 # Entries of config.json that are no settings.
 ABOUT = frozenset({"format", "command", "commit", "versions", "machine", "stages", "place"})
@@ -48,7 +48,7 @@ class Run:
     config: Config
     stages: tuple[str, ...]
     place: str = ""  # where the images are, whatever folder a command is given in
-    watch: Callable[[Progress], None] = unwatched
+    on_progress: Callable[[Progress], None] = unwatched
 
     @classmethod
     def create(
@@ -239,7 +239,7 @@ class Run:
 
     def runtime(self) -> Runtime:
         """The machine, seeded afresh: a stage does not depend on what ran before it."""
-        return Runtime.start(self.config.device, self.config.seed, self.watch)
+        return Runtime.start(self.config.device, self.config.seed, self.on_progress)
 
     @property
     def architecture(self) -> Architecture:

@@ -68,7 +68,7 @@ def search(run: Run) -> Figures:
     )
     write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
     write_json(run.folder / "architecture.json", found.to_json())
-    return {"taken_out": sum(map(len, found.gone.values())), **found.watched}
+    return {"taken_out": sum(map(len, found.removed.values())), **found.watched}
 
 
 def train(run: Run) -> Figures:

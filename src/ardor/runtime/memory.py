@@ -109,18 +109,18 @@ def said(needed: float, there: float) -> str:
     return f"a step needs about {size(needed)} of memory{free}"
 
 
-def parts_that_fit(needed: Need, there: float, *, images: int, parts: int) -> int:
-    """The least number of parts, from `parts` on, in which a step fits; 0 where none does."""
-    counts = range(parts, max(parts, images // 2) + 1)
+def micro_batches_that_fit(needed: Need, there: float, *, images: int, micro_batches: int) -> int:
+    """The fewest micro-batches, not below those asked for, in which a step fits; 0 if none."""
+    counts = range(micro_batches, max(micro_batches, images // 2) + 1)
     return next((n for n in counts if needed.fits(-(-images // n), there)), 0)
 
 
-def check(section: str, needed: Need, there: float, *, images: int, parts: int) -> None:
+def check(section: str, needed: Need, there: float, *, images: int, micro_batches: int) -> None:
     """An ArdorError where a step does not fit, with the number of parts in which it would."""
-    part = -(-images // parts)
+    part = -(-images // micro_batches)
     if needed.fits(part, there):
         return
-    fitting = parts_that_fit(needed, there, images=images, parts=parts)
+    fitting = micro_batches_that_fit(needed, there, images=images, micro_batches=micro_batches)
     hint = "use a smaller network: --set space.channels, or a shorter space.layout"
     if fitting:
         smaller = -(-images // fitting)

@@ -32,7 +32,7 @@ WINDOW, GROWTH = 5, 0.75  # Zela et al. 2020, section 4: epochs, and the quotien
 
 
 @dataclass(frozen=True)
-class Kept:
+class OperationCounts:
     """What an architecture keeps in one kind of cell, or in all of them."""
 
     operations: Mapping[str, int]  # how many of each
@@ -54,23 +54,25 @@ class Kept:
         return {**shares, "op_entropy": entropy(counts / max(1, self.total)).item()}
 
 
-def kept_by(choices: Sequence[Choice], architecture: Architecture) -> dict[str, Kept]:
+def kept_by(choices: Sequence[Choice], architecture: Architecture) -> dict[str, OperationCounts]:
     """Place, such as "normal" -> what is kept there; `choices` are those of operations."""
     places: dict[str, list[tuple[str, ...]]] = {}
     for choice in choices:
         places.setdefault(place_of(choice), []).append(architecture.options[choice.name])
     return {
-        place: Kept(dict(Counter(o for kept in edges for o in kept)), sum(map(bool, edges)))
+        place: OperationCounts(
+            dict(Counter(o for kept in edges for o in kept)), sum(map(bool, edges))
+        )
         for place, edges in places.items()
     }
 
 
-def together(places: Mapping[str, Kept]) -> Kept:
+def together(places: Mapping[str, OperationCounts]) -> OperationCounts:
     """All kinds of cells as one."""
     operations: Counter[str] = Counter()
     for kept in places.values():
         operations.update(kept.operations)
-    return Kept(dict(operations), sum(kept.edges for kept in places.values()))
+    return OperationCounts(dict(operations), sum(kept.edges for kept in places.values()))
 
 
 def place_of(choice: Choice) -> str:
@@ -78,7 +80,7 @@ def place_of(choice: Choice) -> str:
     return choice.name.rpartition("/")[0]
 
 
-def collapses(places: Mapping[str, Kept]) -> dict[str, str]:
+def collapses(places: Mapping[str, OperationCounts]) -> dict[str, str]:
     """The places that look collapsed, each with what is wrong there."""
     kinds = {kind_of(place) for place in places}
     found = {}
@@ -92,7 +94,7 @@ def collapses(places: Mapping[str, Kept]) -> dict[str, str]:
     return found
 
 
-def _collapse(kept: Kept, sorts: Sequence[str]) -> tuple[int, str] | None:
+def _collapse(kept: OperationCounts, sorts: Sequence[str]) -> tuple[int, str] | None:
     """How many operations are of what sort, where that is too many."""
     for sort in sorts:
         if kept.count(sort) >= MOST * kept.total:

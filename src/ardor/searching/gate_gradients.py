@@ -15,13 +15,19 @@ from ardor.training.objective import Batch, Loss, likelihood, objective, to_devi
 
 
 def searching(
-    net: Net, method: Method, batch: Batch, progress: float, *, smoothing: float, parts: int = 1
+    net: Net,
+    method: Method,
+    batch: Batch,
+    progress: float,
+    *,
+    smoothing: float,
+    micro_batches: int = 1,
 ) -> Loss:
     """The objective of a search step under one draw of the gates."""
     gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
-    fit = likelihood(net, batch, gates, smoothing=smoothing, parts=parts)
+    fit = likelihood(net, batch, gates, smoothing=smoothing, micro_batches=micro_batches)
     fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
-    return objective(fit, method.penalty(gates, net, progress), of=batch.of)
+    return objective(fit, method.penalty(gates, net, progress), dataset_size=batch.dataset_size)
 
 
 def unrolled_gradients_(
@@ -85,7 +91,7 @@ def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) 
 
 
 def curvature_of(
-    net: Net, method: Method, batches: Sequence[Batch], *, parts: int = 1
+    net: Net, method: Method, batches: Sequence[Batch], *, micro_batches: int = 1
 ) -> Curvature:
     """The curvature of the data's likelihood in the gates, with the net's statistics frozen."""
     copies = {choice.name: choice.copies for choice in method.space.choices}
@@ -95,12 +101,12 @@ def curvature_of(
         for batch in batches:
             gates = to_device(gates, batch.images.device)
             with frozen_statistics(net, batch.images, gates):
-                for images in batch.images.tensor_split(parts):
+                for images in batch.images.tensor_split(micro_batches):
                     each = {n: g.expand(copies[n], len(images), -1) for n, g in gates.items()}
                     for name, diagonal in gauss_newton_diagonal(partial(net, images), each).items():
                         total[name] = total.get(name, torch.zeros_like(diagonal)) + diagonal
         seen = sum(len(batch.labels) for batch in batches)
-        return {name: diagonal * batches[0].of / seen for name, diagonal in total.items()}
+        return {name: diagonal * batches[0].dataset_size / seen for name, diagonal in total.items()}
 
     return curvature
 

@@ -1,4 +1,4 @@
-"""Looks at the held-out images: how the supernet does on them, and which draw does best."""
+"""HeldOut at the held-out images: how the supernet does on them, and which draw does best."""
 
 from ardor.bayes import Gates
 from ardor.data import Images, Normalise
@@ -7,12 +7,12 @@ from ardor.models.scores import logits_of, scores
 from ardor.searching.result import Candidate
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net
-from ardor.training.loop import Stage
+from ardor.training.loop import ResumableLoop
 
 CURVE = 1024  # images that a point of a curve is of, where nothing else hangs on it
 
 
-class Looks:
+class HeldOut:
     """What a search sees of the images that it holds out, as far as there is time to look."""
 
     def __init__(
@@ -20,7 +20,7 @@ class Looks:
         net: Net,
         images: Images,
         normalise: Normalise,
-        stage: Stage,
+        stage: ResumableLoop,
         config: SearchConfig,
         *,
         least: int,
@@ -38,7 +38,7 @@ class Looks:
     def measure(self, gates: Gates, share: float = 1.0) -> dict[str, float]:
         """How the supernet does on a share of the images under these gates."""
         images, runtime = self.images, self.stage.runtime
-        share = min(share, self.stage.course.share)
+        share = min(share, self.stage.timetable.share)
         if share < 1:
             count = max(self.least, round(share * len(images)))
             images = images[runtime.shuffled(len(images), 0, 3)[:count]]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ardor.architecture import Architecture, Kept
+from ardor.architecture import Architecture, Decisions
 from ardor.bayes import Gates
 from ardor.methods import Method
 from ardor.spaces import mean_score
@@ -79,7 +79,7 @@ def rounded(value: float) -> float:
 
 
 def likeliest(
-    found: Architecture, counts: Sequence[Counter[Kept]], count: int = RUNNERS_UP
+    found: Architecture, counts: Sequence[Counter[Decisions]], count: int = RUNNERS_UP
 ) -> tuple[Likely, ...]:
     """The one found, then the likeliest others, from counts of what was drawn; () without any.
 
@@ -95,7 +95,10 @@ def likeliest(
 
 
 def _likely(
-    found: Architecture, states: Sequence[Counter[Kept]], kept: list[Kept], taken: list[Kept]
+    found: Architecture,
+    states: Sequence[Counter[Decisions]],
+    kept: list[Decisions],
+    taken: list[Decisions],
 ) -> Likely:
     """An architecture by what it keeps of each state."""
     options = {name: names for decision in kept for name, names in decision}
@@ -109,7 +112,7 @@ def _likely(
     )
 
 
-def by_likelihood(states: Sequence[Counter[Kept]]) -> Iterator[list[Kept]]:
+def by_likelihood(states: Sequence[Counter[Decisions]]) -> Iterator[list[Decisions]]:
     """What is kept of every state, the largest product of the counts first.
 
     Lazily: what comes after a combination is one step down in the order of one state.

@@ -13,19 +13,19 @@ from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
 from ardor.schedules import RATES
 from ardor.searching.gate_gradients import curvature_of, searching, unrolled_gradients_
-from ardor.searching.held_out import Looks
+from ardor.searching.held_out import HeldOut
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
-from ardor.searching.monitor import Watch, watched
+from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.restarts import Rounds
-from ardor.searching.result import Found
-from ardor.searching.shrink import hold_only_, in_a_row, leaving, take_out_, with_gone
+from ardor.searching.result import SearchResult
+from ardor.searching.shrink import hold_only_, in_a_row, leaving, take_out_, with_removed
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
-from ardor.training.accumulate import count_of
-from ardor.training.loop import Stage
+from ardor.training.accumulate import micro_batches_of
+from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss
 from ardor.training.optimise import held, rate_at, set_gradients_, set_rate_, weight_optimiser
-from ardor.training.timetable import Course, Pace
+from ardor.training.timetable import StepTimes, Timetable
 
 CURVATURE_BATCHES = 4
 
@@ -38,7 +38,7 @@ def search(
     *,
     run: Path,
     runtime: Runtime,
-) -> Found:
+) -> SearchResult:
     """Learns the gates of the supernet and draws the architecture they stand for.
 
     Continues from the newest checkpoint in `run`, if there is one. Images that the search holds
@@ -91,8 +91,8 @@ class SearchLoop:
             optimisers["gates"] = self.gate_optimiser
         # The gates' images go round as often as the weights' do, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
-        self.parts = count_of(config.accumulate, self.size)
-        self.stage = Stage(
+        self.micro_batches = micro_batches_of(config.accumulate, self.size)
+        self.stage = ResumableLoop(
             "search",
             run,
             runtime,
@@ -103,20 +103,27 @@ class SearchLoop:
                 "rounds": self.rounds,
             },
             optimisers=optimisers,
-            course=Course(
-                config.epochs, len(self.train) // self.size, time=config.time, pace=self.pace()
+            timetable=Timetable(
+                config.epochs,
+                len(self.train) // self.size,
+                time=config.time,
+                step_times=self.step_times(),
             ),
             reshape=lambda facts: self.take_out(facts.get("gone", {})),
         )
-        self.looks = Looks(
+        self.validation = HeldOut(
             self.net, self.held_out, self.normalise, self.stage, config, least=self.size
         )
-        seen = watched(self.held_out, self.normalise, runtime, most=self.size // self.parts)
-        self.watch = Watch(self.net, self.method, self.kept, self.rounds, seen, self.stage, config)
+        seen = monitored_batch(
+            self.held_out, self.normalise, runtime, most=self.size // self.micro_batches
+        )
+        self.monitor = CollapseMonitor(
+            self.net, self.method, self.kept, self.rounds, seen, self.stage, config
+        )
 
     def run(self) -> None:
         """All epochs that are left."""
-        self.stage.check_memory(self.net, self.size, self.parts, self.trial)
+        self.stage.check_memory(self.net, self.size, self.micro_batches, self.trial)
         for epoch in self.stage.epochs_left():
             orders = [
                 self.runtime.shuffled(len(half), epoch, i) for i, half in enumerate(self.halves)
@@ -137,12 +144,12 @@ class SearchLoop:
         """The weights' learning rate."""
         return rate_at(self.config, self.stage.round_progress)
 
-    def pace(self) -> Pace:
-        """How much dearer steps get when the gates learn too, as long as nothing is measured."""
+    def step_times(self) -> StepTimes:
+        """How much slower steps get when the gates learn too, as long as nothing is measured."""
         passes = 5 if self.method.unrolled else 2  # through the net, for one of the weights
-        return Pace(
-            dearer_from=self.config.warmup,
-            dearer=passes if self.gates and self.method.bilevel else 1,
+        return StepTimes(
+            slower_from=self.config.warmup,
+            slower=passes if self.gates and self.method.bilevel else 1,
             rounds=self.config.rounds,
             between=len(self.held_out) / self.size / 3,  # forward passes alone
             looks=self.config.candidates,
@@ -177,10 +184,10 @@ class SearchLoop:
         """Where a round begins, so do weights and gates; what the last one learned is kept."""
         if self.stage.round == int(self.rounds.ended):
             return
-        self.rounds.end(self.watch.posterior(), self.method)
-        self.watch.begin_round()
+        self.rounds.end(self.monitor.posterior(), self.method)
+        self.monitor.begin_round()
         fresh = self.runtime.place(self.space.build(conv=self.method.conv))
-        take_out_(fresh, self.space.choices, self.method.gone)
+        take_out_(fresh, self.space.choices, self.method.removed)
         self.net.load_state_dict(fresh.state_dict())
         self.optimiser.state.clear()
         if self.gates:
@@ -212,7 +219,7 @@ class SearchLoop:
         set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.round_progress))
         self.gate_optimiser.step()
 
-    def loss(self, batch: Batch, parts: int | None = None) -> Loss:
+    def loss(self, batch: Batch, micro_batches: int | None = None) -> Loss:
         """The objective on a batch, under one draw of the gates."""
         return searching(
             self.net,
@@ -220,23 +227,25 @@ class SearchLoop:
             batch,
             self.stage.round_progress,
             smoothing=self.config.smoothing,
-            parts=self.parts if parts is None else parts,
+            micro_batches=self.micro_batches if micro_batches is None else micro_batches,
         )
 
     def trial(self, images: int) -> Loss:
         """The loss of some blank images, for what it holds in memory."""
         self.net.train()
-        return self.loss(Batch.blank(images, self.train.pixels, self.runtime), parts=1)
+        return self.loss(Batch.zeros(images, self.train.pixels, self.runtime), micro_batches=1)
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
-        held_out = self.looks.after_epoch(self.method.sample(1, self.stage.round_progress))
+        held_out = self.validation.after_epoch(self.method.sample(1, self.stage.round_progress))
         seen, left = {}, []
         if self.learning_gates:
             batches = self.curvature_batches()
-            self.method.refit(curvature_of(self.net, self.method, batches, parts=self.parts))
-            seen["watch"] = self.watch.look(1 - held_out["accuracy"])
-            left = self.shrink() if self.config.shrink and not self.watch.in_doubt else []
+            self.method.refit(
+                curvature_of(self.net, self.method, batches, micro_batches=self.micro_batches)
+            )
+            seen["watch"] = self.monitor.look(1 - held_out["accuracy"])
+            left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
         posterior = self.rounds.together(self.method, learning=self.learning_gates)
         shares = probabilities(posterior)
         with self.runtime.apart(5):
@@ -258,15 +267,15 @@ class SearchLoop:
         facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
         left = leaving(self.method, facts["given_up"], self.config.shrink)
         if left:
-            facts["gone"] = with_gone(self.method.gone, left, self.stage.epoch + 1)
+            facts["gone"] = with_removed(self.method.removed, left, self.stage.epoch + 1)
             self.take_out(facts["gone"])
             self.stage.tell(f"candidates given up and taken out: {len(left)}")
         return [f"{choice.name}: {option}" for choice, option in left]
 
-    def take_out(self, gone: Epochs) -> None:
+    def take_out(self, removed: Epochs) -> None:
         """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
-        take_out_(self.net, self.space.choices, gone)
-        self.method.gone = self.kept.gone = gone
+        take_out_(self.net, self.space.choices, removed)
+        self.method.removed = self.kept.removed = removed
         self.weights = list(self.net.parameters())
         hold_only_(self.optimiser, self.weights)
 
@@ -277,13 +286,13 @@ class SearchLoop:
         count = min(CURVATURE_BATCHES, len(images) // self.size)
         return [self.batch(images, order, step) for step in range(count)]
 
-    def found(self) -> Found:
+    def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
-        method = self.rounds.together(self.watch.posterior(), learning=True)
-        ranked = self.looks.rank(method, self.config.candidates)
+        method = self.rounds.together(self.monitor.posterior(), learning=True)
+        ranked = self.validation.rank(method, self.config.candidates)
         found = ranked[0].architecture
         with self.runtime.apart(4):
-            drawn = method.samples(DRAWS)
+            drawn = method.decision_counts(DRAWS)
         shares = probabilities(method)
         odd = against_odds(found.options, shares)
         if odd:
@@ -292,15 +301,15 @@ class SearchLoop:
                 f"{odd[0].probability:.1%}, where {odd[0].likelier} has "
                 f"{odd[0].likelier_probability:.1%}"
             )
-        return Found(
+        return SearchResult(
             architecture=found,
             candidates=ranked,
             probabilities=shares,
             strengths=strengths(method),
-            gone=method.gone,
+            removed=method.removed,
             likeliest=likeliest(found, drawn),
             watched={
-                **self.watch.numbers(found),
+                **self.monitor.numbers(found),
                 "certainty": certainty(found.options, shares),
                 "against_odds": len(odd),
             },

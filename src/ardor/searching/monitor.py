@@ -27,7 +27,7 @@ from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, place_o
 from ardor.searching.restarts import Rounds
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net, mean_score
-from ardor.training.loop import Stage
+from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, to_device
 from ardor.training.optimise import held
 
@@ -41,14 +41,14 @@ FIRST = 10  # products of the first look: otherwise the curvature would seem to 
 STEP = 0.3
 
 
-def watched(images: Images, normalise: Normalise, runtime: Runtime, *, most: int) -> Batch:
+def monitored_batch(images: Images, normalise: Normalise, runtime: Runtime, *, most: int) -> Batch:
     """A few images as they are, the same in every epoch, and at most so many."""
     seen = images[runtime.shuffled(len(images), 0, 3)[: min(IMAGES, most)]]
     pixels = normalise(runtime.images(seen.pixels))
     return Batch(pixels, seen.labels.to(runtime.device), len(images))
 
 
-class Watch:
+class CollapseMonitor:
     """What is seen of a search, epoch by epoch; its memory is in the checkpoints of the stage."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Watch:
         kept: Method,
         rounds: Rounds,
         batch: Batch,
-        stage: Stage,
+        stage: ResumableLoop,
         config: SearchConfig,
     ) -> None:
         self.net, self.method, self.batch = net, method, batch
@@ -127,7 +127,7 @@ class Watch:
     @torch.no_grad()
     def _draw(self) -> tuple[Architecture, Gates]:
         """The architecture as of now, and the mean gates."""
-        self.double.gone = self.method.gone
+        self.double.removed = self.method.removed
         with self.stage.runtime.apart(5):
             together = self.rounds.together(self.method, learning=True)
             self.double.load_state_dict(together.state_dict())
@@ -151,7 +151,7 @@ class Watch:
         known = self.memory.get("direction", [])
         if len(known) != sum(gate.numel() for gate in gates.values()):
             known = []  # not of these gates
-        first = not known and self.stage.epoch + 1 < self.stage.course.epochs
+        first = not known and self.stage.epoch + 1 < self.stage.timetable.epochs
         start = torch.tensor(known or self._any_direction(gates), dtype=torch.double)
         product = hessian_product(lambda by: self._gradient(gates, by), STEP)
         was_training = self.net.training
@@ -221,7 +221,7 @@ class Watch:
         there = {c.name: {*c.options} - {ZERO} for c in self.choices}
         whole = all(there[name] <= {*architecture.options[name]} for name in there)
         several = any(len(options) > 1 for options in there.values())
-        if whole and several and self.stage.epoch + 1 == self.stage.course.epochs:
+        if whole and several and self.stage.epoch + 1 == self.stage.timetable.epochs:
             yield (
                 "nothing is left out: the gates have had too few steps; search for more epochs, "
                 "or with a higher search.gate_rate"

@@ -27,14 +27,14 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The architecture a search ends with, what it was chosen from, and how sure the method is."""
 
     architecture: Architecture
     candidates: tuple[Candidate, ...]  # best first
     probabilities: Probabilities
     strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
-    gone: Epochs  # what left the supernet, each after which epoch
+    removed: Epochs  # what left the supernet, each after which epoch
     likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
     watched: Mapping[str, float]  # what the collapse watch saw, and how sure the search is
 
@@ -47,7 +47,7 @@ class Found:
                 asdict(one) for one in against_odds(self.architecture.options, self.probabilities)
             ],
             "strengths": self.strengths,
-            "left": self.gone,
+            "left": self.removed,
             "candidates": [candidate.to_json() for candidate in self.candidates],
             **self.likelihoods(),
         }

@@ -19,7 +19,7 @@ def in_a_row(method: Method, before: Epochs) -> Epochs:
         if choice.name in now:
             given = now[choice.name].flatten(0, -2).all(0).tolist()  # in all copies
             past = before.get(choice.name, {})
-            options = [choice.options[at] for at in method.stays(choice) if given[at]]
+            options = [choice.options[at] for at in method.remaining(choice) if given[at]]
             rows[choice.name] = {option: past.get(option, 0) + 1 for option in options}
     return rows
 
@@ -32,7 +32,7 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
     shares = method.probabilities()
     found = []
     for choice in method.space.choices:
-        there = [at for at in method.stays(choice) if choice.options[at] != ZERO]
+        there = [at for at in method.remaining(choice) if choice.options[at] != ZERO]
         ripe = {o for o, epochs in rows.get(choice.name, {}).items() if epochs >= patience}
         if ripe:
             likeliest = max(there, key=mean_score(shares[choice.name]).__getitem__)
@@ -41,18 +41,18 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
     return found
 
 
-def with_gone(gone: Epochs, left: Sequence[tuple[Choice, str]], epoch: int) -> Epochs:
-    """`gone`, and with it what left after `epoch`; sorted, as a checkpoint gives it back."""
-    options = {name: dict(epochs) for name, epochs in gone.items()}
+def with_removed(removed: Epochs, left: Sequence[tuple[Choice, str]], epoch: int) -> Epochs:
+    """`removed`, and with it what left after `epoch`; sorted, as a checkpoint gives it back."""
+    options = {name: dict(epochs) for name, epochs in removed.items()}
     for choice, option in left:
         options.setdefault(choice.name, {})[option] = epoch
     return {name: dict(sorted(epochs.items())) for name, epochs in sorted(options.items())}
 
 
-def take_out_(net: Net, choices: Sequence[Choice], gone: Epochs) -> None:
+def take_out_(net: Net, choices: Sequence[Choice], removed: Epochs) -> None:
     """Takes what is gone out of a supernet."""
     for choice in choices:
-        for option in gone.get(choice.name, {}):
+        for option in removed.get(choice.name, {}):
             net.take_out(choice, option)
 
 

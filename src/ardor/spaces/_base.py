@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from ardor import discover
-from ardor.architecture import Architecture, Choice, Kept
+from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.bayes.divergences import log_uniform_kl
 from ardor.errors import ArdorError
@@ -48,11 +48,11 @@ class Net(nn.Module, ABC):
             torch.cat([layer.log_var.flatten() for layer in layers]),
         )
 
-    def draw_weights_(self, drawn: bool) -> None:
+    def sample_weights_(self, on: bool) -> None:
         """Sets whether variational weights are drawn while training, or stand at their means."""
         for module in self.modules():
             if isinstance(module, Variational):
-                module.certain = not drawn
+                module.samples_weights = on
         self.forget_shapes_()
 
     def forget_shapes_(self) -> None:
@@ -115,7 +115,7 @@ class Space(ABC):
     def strongest(self, scores: Gates) -> Architecture:
         """The best option of each op choice, and the best edges into each node."""
 
-    def strongest_of_each(self, draws: Gates) -> list[Counter[Kept]]:
+    def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
         """How often `strongest` keeps what in draws of the scores, (draws, 1, options) each.
 
         One count for each group of choices that are decided by themselves; here, all are one.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ardor.architecture import Choice
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
-from ardor.layers.mixed import Mixed, Terms, shut, state
+from ardor.layers.mixed import Mixed, Terms, add_up, shut
 from ardor.layers.operations import OPS, ZERO, Noise, Style
 from ardor.spaces._base import Net
 
@@ -49,7 +49,7 @@ class Graph(nn.Module):
         """What a node adds up, from the states before it; None where no edge reaches it."""
         edge_gates = self._gate(gates, f">{node}")
         closed = shut(edge_gates, hard=self.hard)
-        return state(
+        return add_up(
             [
                 self._edge(source, node, states[source], gates, edge_gates)
                 for source in self.sources[node]

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Kept, kind_of
+from ardor.architecture import Architecture, Choice, Decisions, kind_of
 from ardor.bayes import Gates
 from ardor.errors import ArdorError, unknown
 from ardor.layers.operations import OPS, SETS, ZERO, Style
@@ -189,7 +189,7 @@ class Cells(Space):
         states = [self._strongest(means, place, node) for place, node in self._states()]
         return self.architecture({name: kept for (decision,) in states for name, kept in decision})
 
-    def strongest_of_each(self, draws: Gates) -> list[Counter[Kept]]:
+    def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
         """For each state, how often what is kept of it; its edges decide nothing else."""
         return [self._strongest(draws, place, node) for place, node in self._states()]
 
@@ -211,14 +211,14 @@ class Cells(Space):
             kept |= self._kept(place, node, likely)
         return self.architecture(kept)
 
-    def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Kept]:
+    def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Decisions]:
         """What is kept of a state, and in how many of the draws, (draws, 1, options) each."""
         links = [f"{place}/{source}>{node}" for source in range(node)]
         strength, best = self._best(draws, links)
         edges = draws.get(f"{place}/>{node}", torch.ones(1, 1, node))[:, 0]
         ranked = (edges * strength).argsort(descending=True, stable=True)
         chosen = best.expand_as(ranked).scatter(1, ranked[:, self.inputs :], -1)
-        found: Counter[Kept] = Counter()
+        found: Counter[Decisions] = Counter()
         for row, count in Counter(map(tuple, chosen.tolist())).items():
             by_source = {
                 str(source): (self.operations_of(link)[at],) if at >= 0 else ()

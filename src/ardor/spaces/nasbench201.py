@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Kept
+from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
 from ardor.layers.operations import ZERO, Style
@@ -87,13 +87,13 @@ class Nasbench201(Space):
         counts = self.strongest_of_each(means)
         return self.architecture({name: kept for ((name, kept),) in map(next, map(iter, counts))})
 
-    def strongest_of_each(self, draws: Gates) -> list[Counter[Kept]]:
+    def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
         """For each edge, how often what is kept on it: edges decide nothing else."""
         found = []
         for edge in EDGES:
             best = self._scores(draws, edge)[:, 0].argmax(-1)
             counts = best.bincount(minlength=len(OPERATIONS)).tolist()
-            kept: Counter[Kept] = Counter()
+            kept: Counter[Decisions] = Counter()
             for operation, count in zip(OPERATIONS, counts, strict=True):
                 kept[((edge, keeping(operation)),)] += count
             found.append(+kept)  # without those that never were

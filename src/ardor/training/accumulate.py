@@ -1,4 +1,4 @@
-"""A batch computed in parts, one after another: less memory, and the gradient of the whole."""
+"""A batch computed in micro-batches, one after another: less memory, the gradient of the whole."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,18 +13,18 @@ from ardor.native.kernels import first_order
 Terms = Callable[[Tensor, Tensor, Gates], Mapping[str, Tensor]]
 
 
-def count_of(accumulate: int, images: int) -> int:
+def micro_batches_of(accumulate: int, images: int) -> int:
     """How many parts a batch has: never one of a single image, which has no batch statistics."""
     return max(1, min(accumulate, images // 2))
 
 
-def in_parts(
+def in_micro_batches(
     terms_of: Terms,
     images: Tensor,
     labels: Tensor,
     gates: Gates,
     weights: Sequence[nn.Parameter],
-    parts: int,
+    micro_batches: int,
 ) -> Mapping[str, Tensor]:
     """The terms of a batch under one draw of the gates, whose sum has the gradient of the whole.
 
@@ -37,12 +37,16 @@ def in_parts(
         names[:] = terms
         return list(terms.values())
 
-    pieces = list(zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True))
-    values = _InParts.apply(named, pieces, list(gates), len(gates), *gates.values(), *weights)  # type: ignore[no-untyped-call]
+    pieces = list(
+        zip(images.tensor_split(micro_batches), labels.tensor_split(micro_batches), strict=True)
+    )
+    values = _InMicroBatches.apply(
+        named, pieces, list(gates), len(gates), *gates.values(), *weights
+    )  # type: ignore[no-untyped-call]
     return dict(zip(names, values, strict=True))
 
 
-class _InParts(torch.autograd.Function):
+class _InMicroBatches(torch.autograd.Function):
     """Runs every part forwards and backwards at once, so that only one is held at a time."""
 
     @staticmethod

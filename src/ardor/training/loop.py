@@ -26,7 +26,7 @@ from ardor.runtime.tensors import load, save
 from ardor.schedules import round_at
 from ardor.training.events import Events
 from ardor.training.remembered import check_facts, check_state
-from ardor.training.timetable import Course
+from ardor.training.timetable import Timetable
 
 LOG = logging.getLogger("ardor")
 SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
@@ -35,7 +35,7 @@ MISFITS = (LookupError, RuntimeError, ValueError, TypeError, AttributeError, Ari
 KEPT = 2  # checkpoints: the newest, and one to fall back on should it be damaged
 
 
-class Stage:
+class ResumableLoop:
     """The position of a loop, and everything needed to take it up again."""
 
     def __init__(
@@ -46,13 +46,13 @@ class Stage:
         *,
         modules: Mapping[str, nn.Module],
         optimisers: Mapping[str, Optimizer],
-        course: Course,
+        timetable: Timetable,
         reshape: Callable[[Mapping[str, Any]], None] = lambda facts: None,
     ) -> None:
         self.name, self.run, self.runtime = name, run, runtime
         self._reshape = reshape  # given `facts`, makes the modules fit a checkpoint's tensors
         self.modules, self.optimisers = modules, optimisers
-        self.course, self.pace = course, course.pace
+        self.timetable, self.step_times = timetable, timetable.step_times
         self.epoch = self.step = 0  # finished epochs, and steps of the one under way
         self.facts: dict[str, Any] = {}  # what else the loop remembers, as JSON
         self.sums: dict[str, float] = {}
@@ -66,28 +66,28 @@ class Stage:
     @property
     def progress(self) -> float:
         """The share of all steps that are done."""
-        return self.course.progress(self.epoch, self.step)
+        return self.timetable.progress(self.epoch, self.step)
 
     @property
     def begun(self) -> float:
         """The progress at which the step under way began; after an epoch, its last step."""
-        last = self.course.steps_of(self.epoch) - 1
-        return self.course.progress(self.epoch, min(self.step, last))
+        last = self.timetable.steps_of(self.epoch) - 1
+        return self.timetable.progress(self.epoch, min(self.step, last))
 
     @property
     def round(self) -> int:
         """Which round of the course the step under way is in; after an epoch, its last step."""
-        return round_at(self.begun, self.pace.rounds)[0]
+        return round_at(self.begun, self.step_times.rounds)[0]
 
     @property
     def round_begun(self) -> float:
         """The share of the steps of its round before the step under way."""
-        return round_at(self.begun, self.pace.rounds)[1]
+        return round_at(self.begun, self.step_times.rounds)[1]
 
     @property
     def round_progress(self) -> float:
         """The share of the steps of its round that are done."""
-        return self.progress * self.pace.rounds - self.round
+        return self.progress * self.step_times.rounds - self.round
 
     @property
     def spent(self) -> float:
@@ -97,12 +97,12 @@ class Stage:
     @property
     def in_time(self) -> bool:
         """Whether there is time for another look at the held-out images."""
-        return not self.course.time or self.spent + self.pace.look() <= self.course.time
+        return not self.timetable.time or self.spent + self.step_times.look() <= self.timetable.time
 
     @property
     def over(self) -> bool:
         """Whether no epoch is left, or the loop has ended itself: a fact that it remembers."""
-        return self.epoch >= self.course.epochs or bool(self.facts.get("ended"))
+        return self.epoch >= self.timetable.epochs or bool(self.facts.get("ended"))
 
     def epochs_left(self) -> Iterator[int]:
         """The epochs from where the loop stands."""
@@ -113,29 +113,31 @@ class Stage:
     def steps_left(self) -> Iterator[int]:
         """The steps of this epoch from where the loop stands; a signal stops it between two."""
         self._stepped = self.runtime.clock()
-        while self.step < self.course.steps_of(self.epoch):
+        while self.step < self.timetable.steps_of(self.epoch):
             at, before = self.begun, self._stepped
             yield self.step
             self.step += 1
             self._stepped = self.runtime.clock()
-            self.pace.add_step(at, self._stepped - before)  # with what was told of the one before
-            if self.course.fit(self.epoch, self.step, self.spent):
-                self.tell(f"{self.course.schedule.length:.3g} epochs fit into the time")
+            self.step_times.add_step(
+                at, self._stepped - before
+            )  # with what was told of the one before
+            if self.timetable.fit(self.epoch, self.step, self.spent):
+                self.tell(f"{self.timetable.length.epochs:.3g} epochs fit into the time")
             self.runtime.report(self._position())
             if self.runtime.stopping:
                 self._save()
                 raise Interrupted(f"{self.name} stopped in epoch {self.epoch + 1}")
 
     def check_memory(
-        self, net: nn.Module, images: int, parts: int, forward: Callable[[int], object]
+        self, net: nn.Module, images: int, micro_batches: int, forward: Callable[[int], object]
     ) -> None:
         """Says what a step will need, before the first of them; an ArdorError if it is too much."""
         needed = None if self.over else memory.need(net, forward)
         if needed is not None:
-            there, most = memory.free(self.runtime.device), needed.of(-(-images // parts))
+            there, most = memory.free(self.runtime.device), needed.of(-(-images // micro_batches))
             self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
             self.tell(memory.said(most, there))
-            memory.check(self.name, needed, there, images=images, parts=parts)
+            memory.check(self.name, needed, there, images=images, micro_batches=micro_batches)
 
     def add(self, section: str, terms: Mapping[str, float]) -> None:
         """Adds one step's terms to the means of the epoch."""
@@ -169,7 +171,7 @@ class Stage:
         line = {
             "stage": self.name,
             "epoch": self.epoch,
-            "epochs": self.course.epochs,
+            "epochs": self.timetable.epochs,
             "seconds": round(self.seconds + self.runtime.clock() - self._begin, 3),
             **self._logged,
             **self.means(),
@@ -182,7 +184,7 @@ class Stage:
             self._events.add(line)
         self.step, self.sums, self.seconds = 0, {}, 0.0
         self._save()
-        self.pace.add_between(self.runtime.clock() - self._stepped)
+        self.step_times.add_between(self.runtime.clock() - self._stepped)
 
     @property
     def _log(self) -> Path:
@@ -190,8 +192,8 @@ class Stage:
 
     def _position(self) -> Progress:
         means = self.means().get("train", {})
-        left = self.course.left(self.epoch, self.step, self.spent)
-        epochs = self.course.epochs if self.course.fitted else 0
+        left = self.timetable.left(self.epoch, self.step, self.spent)
+        epochs = self.timetable.epochs if self.timetable.fitted else 0
         # What is said after the end is of the last epoch.
         epoch = max(1, self.epoch if self.over else self.epoch + 1)
         return Progress(self.name, epoch, epochs, self.progress, left, means)
@@ -208,7 +210,7 @@ class Stage:
             "position": [self.epoch, self.step],
             "sums": self.sums,
             "seconds": self.seconds + (self.runtime.clock() - self._begin if self.step else 0.0),
-            "course": self.course.facts(self.spent),
+            "course": self.timetable.facts(self.spent),
             "random": random_facts,
             "facts": self.facts,
         }
@@ -244,7 +246,7 @@ class Stage:
                 _unflatten_(optimiser, _under(f"{name}/", tensors))
             self.epoch, self.step = facts["position"]
             self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
-            self._spent = self.course.restore(facts.get("course", {}))
+            self._spent = self.timetable.restore(facts.get("course", {}))
             restore_random_states(_under("random/", tensors), facts["random"])
         except MISFITS as error:
             *_, why = ("", *str(error).split("\n"))  # the last line of what torch says

@@ -10,7 +10,7 @@ from torch import Tensor
 from ardor.bayes import Gates
 from ardor.runtime.device import Runtime
 from ardor.spaces import Net
-from ardor.training.accumulate import in_parts
+from ardor.training.accumulate import in_micro_batches
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Batch:
 
     images: Tensor
     labels: Tensor
-    of: int
+    dataset_size: int
 
     @classmethod
-    def blank(cls, images: int, like: Tensor, runtime: Runtime) -> "Batch":
+    def zeros(cls, images: int, like: Tensor, runtime: Runtime) -> "Batch":
         """A batch with nothing on it."""
         pixels = runtime.images(torch.zeros(images, *like.shape[1:]))
         return cls(pixels, torch.zeros(images, dtype=torch.long, device=runtime.device), images)
@@ -43,7 +43,7 @@ def likelihood(
     *,
     smoothing: float,
     auxiliary_weight: float = 0.0,
-    parts: int = 1,
+    micro_batches: int = 1,
 ) -> Mapping[str, Tensor]:
     """The nll of each head, and the accuracy of the first; in one go, or part by part."""
 
@@ -55,15 +55,19 @@ def likelihood(
             terms["auxiliary"] = auxiliary_weight * nll
         return {**terms, "accuracy": (main.argmax(1) == labels).float().mean()}
 
-    if parts == 1:
+    if micro_batches == 1:
         return terms_of(batch.images, batch.labels, gates)
-    return in_parts(terms_of, batch.images, batch.labels, gates, list(net.parameters()), parts)
+    return in_micro_batches(
+        terms_of, batch.images, batch.labels, gates, list(net.parameters()), micro_batches
+    )
 
 
-def objective(fit: Mapping[str, Tensor], penalty: Mapping[str, Tensor], *, of: int) -> Loss:
+def objective(
+    fit: Mapping[str, Tensor], penalty: Mapping[str, Tensor], *, dataset_size: int
+) -> Loss:
     """nll + sum of the penalty terms / images: the one place where the KL is divided."""
     terms = {name: term for name, term in fit.items() if name != "accuracy"}
-    terms |= {name: term.to(fit["nll"].device) / of for name, term in penalty.items()}
+    terms |= {name: term.to(fit["nll"].device) / dataset_size for name, term in penalty.items()}
     total = torch.stack(list(terms.values())).sum()
     facts = {name: term.item() for name, term in terms.items()}
     return Loss(total, {"loss": total.item(), **facts, "accuracy": fit["accuracy"].item()})

@@ -43,7 +43,7 @@ class Facts(Strict):
     given_up: Epochs = ABSENT
 
 
-class Course(Strict):
+class Timetable(Strict):
     """How a search was fitted into its time."""
 
     spent: Annotated[Finite, Field(ge=0)] = ABSENT
@@ -59,7 +59,7 @@ class Remembered(Strict):
     position: Annotated[list[Natural], Field(min_length=2, max_length=2)]
     sums: dict[str, float]
     seconds: Annotated[Finite, Field(ge=0)]
-    course: Course = ABSENT
+    timetable: Timetable = ABSENT
     random: dict[str, Any]
     facts: Facts
 

@@ -20,43 +20,43 @@ SHORTEST = 0.25  # of an epoch: a shorter one at the end is not worth its valida
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Length:
     """The length of a stage in epochs, whole or not, and how far a point is on the way.
 
     Where the length changes, progress goes on from what it was, and still ends at one.
     """
 
-    length: float
+    epochs: float
     since: float = 0.0  # the point at which the length was changed last, in epochs
     then: float = 0.0  # the progress there
 
     def progress(self, at: float) -> float:
         """The share of the way that is done at a point, in epochs from the beginning."""
-        share = (at - self.since) / ((self.length - self.since) or 1.0)
+        share = (at - self.since) / ((self.epochs - self.since) or 1.0)
         return min(1.0, self.then + (1 - self.then) * share)
 
-    def changed(self, at: float, length: float) -> "Schedule":
+    def changed(self, at: float, epochs: float) -> "Length":
         """Another length from here on."""
-        return Schedule(length, at, self.progress(at))
+        return Length(epochs, at, self.progress(at))
 
 
-class Pace:
-    """Seconds of a step, before and after steps get dearer, and of what lies between epochs.
+class StepTimes:
+    """Seconds of a step, before and after steps get slower, and of what lies between epochs.
 
-    What has not been seen yet is guessed: `dearer` times a step before, `between` steps. A way of
+    What has not been seen yet is guessed: `slower` times a step before, `between` steps. A way of
     several rounds begins with cheap steps in each of them.
     """
 
     def __init__(
         self,
         *,
-        dearer_from: float = 0.0,
-        dearer: float = 1.0,
+        slower_from: float = 0.0,
+        slower: float = 1.0,
         rounds: int = 1,
         between: float = 0.0,
         looks: int = 0,
     ) -> None:
-        self.dearer_from, self.dearer, self.rounds = dearer_from, dearer, rounds
+        self.slower_from, self.slower, self.rounds = slower_from, slower, rounds
         self.looks = looks  # at held-out images, after the last epoch
         self.guess = between
         self._steps = tuple(deque[float](maxlen=RECENT) for _ in range(2))
@@ -67,13 +67,13 @@ class Pace:
         self._steps[self.late(progress)].append(seconds)
 
     def late(self, progress: float) -> bool:
-        """Whether steps that begin there have become dearer."""
-        return round_at(progress, self.rounds)[1] >= self.dearer_from
+        """Whether steps that begin there have become slower."""
+        return round_at(progress, self.rounds)[1] >= self.slower_from
 
     def cheap(self, progress: float) -> float:
         """The share of the whole way that was cheap up to there."""
         number, share = round_at(progress, self.rounds)
-        return (number * self.dearer_from + min(share, self.dearer_from)) / self.rounds
+        return (number * self.slower_from + min(share, self.slower_from)) / self.rounds
 
     def add_between(self, seconds: float) -> None:
         """Validation, curvature and checkpoint after an epoch."""
@@ -85,108 +85,110 @@ class Pace:
         return max(map(len, self._steps))
 
     def step(self, *, late: bool) -> float:
-        """A step before, or after, steps get dearer."""
+        """A step before, or after, steps get slower."""
         early, after = self._steps
         if not late or (len(after) < MEASURED and early):
-            return (self.dearer if late else 1.0) * (median_low(early) if early else 0.0)
+            return (self.slower if late else 1.0) * (median_low(early) if early else 0.0)
         return median_low(after) if after else 0.0
 
     def between(self) -> float:
-        """What lies between two epochs: the latest, which may be dearer than the first."""
+        """What lies between two epochs: the latest, which may be slower than the first."""
         if self._between:
             return self._between[-1]
-        return self.guess * (self.step(late=False) or self.step(late=True) / self.dearer)
+        return self.guess * (self.step(late=False) or self.step(late=True) / self.slower)
 
     def look(self) -> float:
         """One look at the held-out images: the cheapest that was seen between two epochs."""
         return min(self._between, default=self.between())
 
-    def left(self, schedule: Schedule, at: float, epoch: int, steps: int) -> float:
-        """Seconds to the end of a schedule, from a point in an epoch of `steps` steps."""
-        progress, rest = schedule.progress(at), max(0.0, schedule.length - at)
+    def left(self, length: Length, at: float, epoch: int, steps: int) -> float:
+        """Seconds to the end of a length, from a point in an epoch of `steps` steps."""
+        progress, rest = length.progress(at), max(0.0, length.epochs - at)
         cheap = self.cheap(1.0) - self.cheap(progress)
         early = rest * cheap / (1 - progress) if progress < 1 else 0.0
         seconds = steps * (early * self.step(late=False) + (rest - early) * self.step(late=True))
-        return seconds + (ceil(schedule.length) - epoch) * self.between() + self.looks * self.look()
+        return seconds + (ceil(length.epochs) - epoch) * self.between() + self.looks * self.look()
 
 
-class Course:
+class Timetable:
     """The way of a stage: its steps, epoch by epoch, and the time that it may take."""
 
     def __init__(
-        self, epochs: int, steps: int, *, time: float = 0.0, pace: Pace | None = None
+        self, epochs: int, steps: int, *, time: float = 0.0, step_times: StepTimes | None = None
     ) -> None:
         self.most, self.steps, self.time = epochs, steps, time  # seconds; 0: no limit
-        self.pace = pace or Pace()
-        self.schedule = Schedule(float(epochs))
+        self.step_times = step_times or StepTimes()
+        self.length = Length(float(epochs))
         self.fitted = not time  # whether it is known how many epochs there will be
         self.share = 1.0  # of the held-out images, to look at
 
     @property
     def epochs(self) -> int:
         """How many there will be; the last of them may be a short one."""
-        return ceil(self.schedule.length)
+        return ceil(self.length.epochs)
 
     def steps_of(self, epoch: int) -> int:
         """Steps of that epoch."""
-        return min(self.steps, round((self.schedule.length - epoch) * self.steps))
+        return min(self.steps, round((self.length.epochs - epoch) * self.steps))
 
     def progress(self, epoch: int, step: int) -> float:
         """The share of the way that is done."""
-        return self.schedule.progress(epoch + step / self.steps)
+        return self.length.progress(epoch + step / self.steps)
 
     def left(self, epoch: int, step: int, spent: float) -> float:
         """Seconds to the end; all that is left of the time, as long as nothing is measured."""
         if not self.fitted:
             return max(0.0, self.time - spent)
-        return self.pace.left(self.schedule, epoch + step / self.steps, epoch, self.steps)
+        return self.step_times.left(self.length, epoch + step / self.steps, epoch, self.steps)
 
     def fit(self, epoch: int, step: int, spent: float) -> bool:
         """Changes the length if the end is not in time, or long before; says whether it did."""
-        enough = self.pace.seen >= (MEASURED if spent < WAITING * self.time else 2)
+        enough = self.step_times.seen >= (MEASURED if spent < WAITING * self.time else 2)
         if not self.time or not enough or step == self.steps_of(epoch):
             return False
-        first, before = not self.fitted, self.schedule.length
+        first, before = not self.fitted, self.length.epochs
         if first:
             self._look()
         self.fitted = True
         end = spent + self.left(epoch, step, spent)
         if first or not LEAST * self.time <= end <= self.time:
             self._fit(epoch, epoch + step / self.steps, AIM * self.time - spent)
-        return first or self.schedule.length != before
+        return first or self.length.epochs != before
 
     def _look(self) -> None:
         """Has fewer held-out images looked at, where that would take too much of the time."""
-        seconds = self.pace.between() + self.pace.looks * self.pace.look()
+        seconds = self.step_times.between() + self.step_times.looks * self.step_times.look()
         self.share = min(1.0, LOOKING * self.time / max(seconds, 1e-9))
-        self.pace.guess *= self.share
+        self.step_times.guess *= self.share
 
     def _fit(self, epoch: int, at: float, seconds: float) -> None:
         """The longest schedule from here that ends in so many seconds, and of one step at least."""
-        now, done = self.schedule, round(at * self.steps)
+        now, done = self.length, round(at * self.steps)
         lengths = range(done + 1, max(done + 1, self.most * self.steps) + 1)
         fits = bisect_right(
             lengths,
             seconds,
-            key=lambda n: self.pace.left(now.changed(at, n / self.steps), at, epoch, self.steps),
+            key=lambda n: self.step_times.left(
+                now.changed(at, n / self.steps), at, epoch, self.steps
+            ),
         )
         length = lengths[max(fits - 1, 0)] / self.steps
         if length - floor(length) < SHORTEST and floor(length) > at:
             length = float(floor(length))
-        if length != now.length:
-            self.schedule = now.changed(at, length)
+        if length != now.epochs:
+            self.length = now.changed(at, length)
 
     def facts(self, spent: float) -> dict[str, Any]:
         """What a checkpoint must hold to go on; nothing where the time has no limit."""
         if not self.time:
             return {}
-        schedule = astuple(self.schedule) if self.fitted else None
+        schedule = astuple(self.length) if self.fitted else None
         return {"spent": spent, "share": self.share, "schedule": schedule}
 
     def restore(self, facts: Mapping[str, Any]) -> float:
         """Goes on as it was fitted before; gives the seconds that were spent."""
         if facts.get("schedule"):
-            self.schedule, self.fitted = Schedule(*facts["schedule"]), True
+            self.length, self.fitted = Length(*facts["schedule"]), True
             self.share = facts["share"]
-            self.pace.guess *= self.share
+            self.step_times.guess *= self.share
         return float(facts.get("spent", 0.0))

@@ -16,11 +16,11 @@ from ardor.schedules import ramp
 from ardor.settings.sections import TrainConfig
 from ardor.spaces import Net
 from ardor.spaces import of as space_of
-from ardor.training.accumulate import count_of
-from ardor.training.loop import Stage
+from ardor.training.accumulate import micro_batches_of
+from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss, likelihood, objective
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
-from ardor.training.timetable import Course, Pace
+from ardor.training.timetable import StepTimes, Timetable
 
 
 def train(
@@ -33,7 +33,9 @@ def train(
     runtime: Runtime,
 ) -> Model:
     """The trained network; continues from the newest checkpoint in `run`, if there is one."""
-    loop = TrainLoop(architecture, parts_of(images, config, runtime.seed), config, run, runtime)
+    loop = TrainLoop(
+        architecture, split_validation(images, config, runtime.seed), config, run, runtime
+    )
     with runtime.signals():
         loop.run()
     return Model(loop.net, loop.normalise, architecture, classes)
@@ -43,7 +45,7 @@ def tune(
     model: Model, images: Images, config: TrainConfig, *, run: Path, runtime: Runtime
 ) -> Model:
     """A pruned network after some more epochs: what is zero stays zero. Resumable as `train` is."""
-    parts = parts_of(images, config, runtime.seed)
+    parts = split_validation(images, config, runtime.seed)
     net = copy.deepcopy(model.net)
     loop = TrainLoop(model.architecture, parts, config, run, runtime, pruned=net)
     with runtime.signals():
@@ -51,7 +53,7 @@ def tune(
     return Model(net.cpu(), model.normalise, model.architecture, model.classes).eval()
 
 
-def parts_of(images: Images, config: TrainConfig, seed: int) -> list[Images]:
+def split_validation(images: Images, config: TrainConfig, seed: int) -> list[Images]:
     """Images to learn from, and images to watch by."""
     shares = [1 - config.validation, config.validation]
     return [images[part] for part in stratified(images.labels, shares, seed=seed)]
@@ -81,19 +83,19 @@ class TrainLoop:
         self.stays = [weight.detach() != 0 for weight in self.weights] if pruned else []
         self.optimiser = weight_optimiser(self.net, config)
         self.size = min(config.batch, len(self.images))
-        self.parts = count_of(config.accumulate, self.size)
-        self.stage = Stage(
+        self.micro_batches = micro_batches_of(config.accumulate, self.size)
+        self.stage = ResumableLoop(
             "tune" if pruned else "train",
             run,
             runtime,
             modules={"net": self.net},
             optimisers={"weights": self.optimiser},
-            course=Course(
+            timetable=Timetable(
                 config.epochs,
                 len(self.images) // self.size,
-                pace=Pace(
-                    dearer_from=config.kl_start,
-                    dearer=2 if config.variational else 1,
+                step_times=StepTimes(
+                    slower_from=config.kl_start,
+                    slower=2 if config.variational else 1,
                     between=len(self.validation) / self.size / 3,
                 ),
             ),
@@ -101,7 +103,7 @@ class TrainLoop:
 
     def run(self) -> None:
         """All epochs that are left."""
-        self.stage.check_memory(self.net, self.size, self.parts, self.trial)
+        self.stage.check_memory(self.net, self.size, self.micro_batches, self.trial)
         for epoch in self.stage.epochs_left():
             order = self.runtime.shuffled(len(self.images), epoch)
             self.net.drop_path_(self.config.drop_path * epoch / self.config.epochs)
@@ -119,7 +121,7 @@ class TrainLoop:
         pixels = self.runtime.images(images.pixels)
         prepared = augment(self.normalise(pixels), self.config.augment)
         batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
-        loss = self.loss(batch, self.parts, self.grown())
+        loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
         for weight, stays in zip(self.weights, self.stays, strict=False):
             weight.grad = torch.where(stays, weight.grad, 0.0)  # type: ignore[arg-type]
@@ -128,7 +130,7 @@ class TrainLoop:
         self.optimiser.step()
         self.stage.add("train", loss.terms)
 
-    def loss(self, batch: Batch, parts: int, kl_counts: float) -> Loss:
+    def loss(self, batch: Batch, micro_batches: int, kl_counts: float) -> Loss:
         """The objective on a batch, computed in parts."""
         fit = likelihood(
             self.net,
@@ -136,10 +138,10 @@ class TrainLoop:
             {},
             smoothing=self.config.smoothing,
             auxiliary_weight=self.config.auxiliary_weight,
-            parts=parts,
+            micro_batches=micro_batches,
         )
         kl = {"kl_weights": kl_counts * self.net.kl()} if kl_counts else {}
-        return objective(fit, kl, of=batch.of)
+        return objective(fit, kl, dataset_size=batch.dataset_size)
 
     def grown(self) -> float:
         """What the KL of the weights counts by now; they are drawn only while it counts.
@@ -151,11 +153,11 @@ class TrainLoop:
         grown = self.config.kl * ramp(self.stage.progress, start=self.config.kl_start)
         if self.drawing != (grown > 0):
             self.drawing = grown > 0
-            self.net.draw_weights_(self.drawing)
+            self.net.sample_weights_(self.drawing)
         return grown
 
     def trial(self, images: int) -> Loss:
         """The loss of some blank images, for what it holds in memory at the most."""
         self.net.train()
         kl_counts = self.config.kl if self.config.variational else 0.0
-        return self.loss(Batch.blank(images, self.images.pixels, self.runtime), 1, kl_counts)
+        return self.loss(Batch.zeros(images, self.images.pixels, self.runtime), 1, kl_counts)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ardor.bench.measures import Cell, Record, Searches, over_seeds, watched
+from ardor.bench.measures import Record, Searches, TableRun, over_seeds, watched
 from ardor.bench.nasbench201 import queries
 from ardor.bench.nasbench201.truth import Truth
 from ardor.spaces.nasbench201 import cell_string
@@ -23,7 +23,7 @@ class Truths(Searches):
         """What choosing by the table itself reaches."""
         return queries.table(self.truth)
 
-    def of(self, cell: Cell) -> dict[str, Any]:
+    def of(self, cell: TableRun) -> dict[str, Any]:
         """The cell that was found, what it is worth, and what that was after each epoch."""
         row = self.truth.row_of(cell_string(cell.run.architecture.options))
         return {

@@ -95,7 +95,7 @@ def ranking(size: Size) -> Work:
     """The held-out images through one drawn architecture after another."""
     loop = search(size, Darts)
     masks = cycle([size.space.masks(architecture) for architecture in drawn(size)])
-    return lambda: loop.looks.measure(next(masks))
+    return lambda: loop.validation.measure(next(masks))
 
 
 def plain_step(size: Size) -> Work:

@@ -75,7 +75,7 @@ def speed(
     growth: Growth = GROWTH,
 ) -> Measured:
     """Measures what is not measured yet; every ratio, and a row for each size that was tried."""
-    kept = Kept(folder / f"measured-on-{torch.get_num_threads()}-threads.json", say)
+    kept = SavedTimings(folder / f"measured-on-{torch.get_num_threads()}-threads.json", say)
     times = alternated(size, rounds, kept)
     names = dict.fromkeys(name for c in COMPARISONS for name in (c.ours, c.other))
     costs = {name: cost(name, size, times, kept) for name in names}
@@ -101,7 +101,7 @@ def speed(
     return result
 
 
-class Kept:
+class SavedTimings:
     """What was measured so far, in a file: a bench that was stopped goes on from there."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
@@ -133,7 +133,7 @@ def timed(work: Work, calls: int) -> Measured:
     }
 
 
-def alternated(size: Size, rounds: int, kept: Kept) -> list[Measured]:
+def alternated(size: Size, rounds: int, kept: SavedTimings) -> list[Measured]:
     """Contender -> times, for each round: whatever slows the machine slows them alike."""
 
     @cache
@@ -193,7 +193,7 @@ def rate(name: str, size: Size, times: Sequence[Measured]) -> float:
     return 2 * CONTENDERS[name].multiply_adds(size) / seconds
 
 
-def cost(name: str, size: Size, times: Sequence[Measured], kept: Kept) -> Measured:
+def cost(name: str, size: Size, times: Sequence[Measured], kept: SavedTimings) -> Measured:
     """What one call of a contender takes, at its best."""
     mine = [each[name] for each in times]
     return {

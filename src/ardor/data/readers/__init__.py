@@ -29,7 +29,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ReadImages:
     """What a reader found; without `test`, part of `train` is held out later."""
 
     train: Images
@@ -44,7 +44,7 @@ class Reader(Protocol):
     def recognises(self, path: Path) -> bool:
         """Whether the path, or a name that is no path, is for this reader."""
 
-    def read(self, path: Path, wanted: Wanted) -> Found:
+    def read(self, path: Path, wanted: Wanted) -> ReadImages:
         """The images at a path it recognises."""
 
 
@@ -66,20 +66,22 @@ def found_in(
     *,
     classes: Sequence[str] = (),
     notes: Sequence[str] = (),
-) -> Found:
+) -> ReadImages:
     """Arrays as a find: the classes are the labels that occur in training, in order."""
     values, numbers = np.unique(train[1], return_inverse=True)
     kept = tuple(classes[value] if classes else str(value) for value in values)
     images = _images(train[0], numbers)
     if test is None:
-        return Found(images, None, kept, tuple(notes))
+        return ReadImages(images, None, kept, tuple(notes))
     strange = np.setdiff1d(test[1], values)
     if strange.size:
         raise ArdorError(
             f"label {strange[0]} occurs in the test images of {path}, but not in training",
             "remove these test images, or add training images of that class",
         )
-    return Found(images, _images(test[0], np.searchsorted(values, test[1])), kept, tuple(notes))
+    return ReadImages(
+        images, _images(test[0], np.searchsorted(values, test[1])), kept, tuple(notes)
+    )
 
 
 def _images(pixels: NDArray[Any], labels: NDArray[Any]) -> Images:

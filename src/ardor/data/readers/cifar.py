@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ardor.data.arrays import check_labels, need, read_arrays
 from ardor.data.limit import Limit
 from ardor.data.pickles import read_plain_pickle
-from ardor.data.readers import Found, Labelled, Wanted, found_in
+from ardor.data.readers import Labelled, ReadImages, Wanted, found_in
 from ardor.errors import ArdorError
 
 SHAPE = (3, 32, 32)
@@ -83,7 +83,7 @@ def recognises(path: Path) -> bool:
     return any(_held(path))
 
 
-def read(path: Path, wanted: Wanted) -> Found:
+def read(path: Path, wanted: Wanted) -> ReadImages:
     """The training batches that are there, and the test batch."""
     variant, suffix = next(_held(path))
     files = _batches(path, variant, suffix)

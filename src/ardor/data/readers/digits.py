@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ardor.data.readers import Found, Wanted, found_in
+from ardor.data.readers import ReadImages, Wanted, found_in
 
 
 def recognises(path: Path) -> bool:
@@ -12,7 +12,7 @@ def recognises(path: Path) -> bool:
     return path == Path("digits")
 
 
-def read(path: Path, wanted: Wanted) -> Found:
+def read(path: Path, wanted: Wanted) -> ReadImages:
     """The digits with their sixteen greys spread over 0..255."""
     # Here, because scikit-learn takes a second to import and only this reader needs it.
     from sklearn.datasets import load_digits

@@ -10,7 +10,7 @@ import torch
 
 from ardor.data.images import Images
 from ardor.data.pictures import Header, is_picture, read_header, read_pictures
-from ardor.data.readers import Found, Wanted
+from ardor.data.readers import ReadImages, Wanted
 from ardor.errors import ArdorError
 
 HELD_OUT = ("test", "val")  # the first that exists is the test set
@@ -26,7 +26,7 @@ def recognises(path: Path) -> bool:
     return any(is_picture(file) and file.parent.name[0] != "." for file in files)
 
 
-def read(path: Path, wanted: Wanted) -> Found:
+def read(path: Path, wanted: Wanted) -> ReadImages:
     """All images in one size and colour, upright; the classes are the names of the folders."""
     train, test, notes = _layout(path)
     strange = sorted(test.keys() - train.keys())
@@ -45,7 +45,7 @@ def read(path: Path, wanted: Wanted) -> Found:
     notes += _changes(headers.values(), shape)
     if broken:
         notes.append(f"skipped {len(broken)} broken: {_listed(broken, path)}")
-    return Found(images, held_out, tuple(train), tuple(notes))
+    return ReadImages(images, held_out, tuple(train), tuple(notes))
 
 
 def _layout(path: Path) -> tuple[Classes, Classes, list[str]]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ardor.data.limit import Limit
-from ardor.data.readers import Found, Labelled, Wanted, found_in
+from ardor.data.readers import Labelled, ReadImages, Wanted, found_in
 from ardor.errors import ArdorError
 
 PARTS = ("train", "t10k")
@@ -27,7 +27,7 @@ def recognises(path: Path) -> bool:
     return any(_spellings(path, part, what) for part in PARTS for what in AXES)
 
 
-def read(path: Path, wanted: Wanted) -> Found:
+def read(path: Path, wanted: Wanted) -> ReadImages:
     """The training images and the set's own test images."""
     train, test = (_part(path, part, wanted.limit) for part in PARTS)
     return found_in(path, train, test)

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ardor.data.arrays import check_labels, need, read_arrays
-from ardor.data.readers import Found, Labelled, Wanted, found_in
+from ardor.data.readers import Labelled, ReadImages, Wanted, found_in
 from ardor.errors import ArdorError
 
 
@@ -15,7 +15,7 @@ def recognises(path: Path) -> bool:
     return path.suffix.lower() == ".npz" and path.is_file()
 
 
-def read(path: Path, wanted: Wanted) -> Found:
+def read(path: Path, wanted: Wanted) -> ReadImages:
     """The images of x or x_train, and those of x_test where there are some."""
     names = ("x", "y", "x_train", "y_train", "x_test", "y_test")
     arrays = read_arrays(path, names, wanted.limit)
