@@ -29,6 +29,16 @@ _LINK = re.compile(r"(?:(?P<place>.+)/)?(?P<source>\d*)>(?P<target>\d+)")
 
 
 @dataclass(frozen=True)
+class Place:
+    """A part of a net in which choices are made: a cell, all cells of a kind, or the whole net."""
+
+    name: str = ""  # "normal3"; different for every place of a space
+    kind: str = ""  # "normal": the same for places that are built alike
+    title: str = "cell"  # "normal cell 3", for people
+    shrinks: bool = False  # whether it halves the image, where pools are to be expected
+
+
+@dataclass(frozen=True)
 class Choice:
     """One decision of a space; never with a single option, which would have no gradient."""
 
@@ -36,6 +46,10 @@ class Choice:
     kind: Literal["op", "edge", "width"]
     options: tuple[str, ...]  # in gate order
     copies: int = 1  # places in the net that share it, e.g. the six normal cells
+    place: Place = Place()
+    source: int | None = None  # the node that it reads; None where inputs or widths are chosen
+    target: int | None = None  # the node that it leads to; links run forward
+    families: tuple[str, ...] = ()  # of the options, in their order; () where that says nothing
 
     def __post_init__(self) -> None:
         if "." in self.name or len(set(self.options)) < 2 or self.copies < 1:
