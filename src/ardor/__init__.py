@@ -4,48 +4,73 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ardor.architecture import Architecture, Choice
-    from ardor.errors import ArdorError
-    from ardor.methods import Method
+    from ardor.architecture import Architecture, Choice, Place
+    from ardor.bayes import Gates
+    from ardor.errors import ArdorError, Interrupted
+    from ardor.methods import Curvature, Method
     from ardor.models.model import Model
     from ardor.pipeline.run import Run, load
-    from ardor.pipeline.stages import do, finish
+    from ardor.pipeline.verbs import resume, run, search, train
+    from ardor.runtime.progress import Progress
     from ardor.settings.presets import preset
     from ardor.spaces import Net, Space
 
+    __version__: str
+
 # Loaded when first asked for: `ardor --help` must not wait for torch.
 _HOMES = {
-    "Architecture": "architecture",
     "ArdorError": "errors",
+    "Architecture": "architecture",
     "Choice": "architecture",
+    "Curvature": "methods",
+    "Gates": "bayes",
+    "Interrupted": "errors",
     "Method": "methods",
     "Model": "models.model",
     "Net": "spaces",
+    "Place": "architecture",
+    "Progress": "runtime.progress",
     "Run": "pipeline.run",
     "Space": "spaces",
-    "do": "pipeline.stages",
-    "finish": "pipeline.stages",
     "load": "pipeline.run",
     "preset": "settings.presets",
+    "resume": "pipeline.verbs",
+    "run": "pipeline.verbs",
+    "search": "pipeline.verbs",
+    "train": "pipeline.verbs",
 }
 
 __all__ = [
     "Architecture",
     "ArdorError",
     "Choice",
+    "Curvature",
+    "Gates",
+    "Interrupted",
     "Method",
     "Model",
     "Net",
+    "Place",
+    "Progress",
     "Run",
     "Space",
-    "do",
-    "finish",
+    "__version__",
     "load",
     "preset",
+    "resume",
+    "run",
+    "search",
+    "train",
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("ardor")
     if name not in _HOMES:
         raise AttributeError(f"module 'ardor' has no attribute '{name}'")
     return getattr(import_module(f"ardor.{_HOMES[name]}"), name)

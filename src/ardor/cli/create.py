@@ -1,7 +1,6 @@
 """Commands that make a run and go on with it."""
 
 import functools
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,6 @@ from ardor.cli.work import architecture_of, command, screen_of, work
 if TYPE_CHECKING:
     from ardor.architecture import Architecture
     from ardor.cli.screen import Screen
-    from ardor.pipeline.run import Run
-    from ardor.settings.sections import Config
 
 
 def creating(made: Command) -> Command:
@@ -91,35 +88,16 @@ def search(as_json: bool, quiet: bool, **options: Any) -> None:
 
 def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """A new run as the options say; or, asked for a dry run, how long it would take."""
-    from ardor.settings.merge import resolve
+    from ardor.pipeline.run import Run
 
     given = {name: value for name, value in options.items() if value is not None}
     found = _architecture(given["architecture"]) if "architecture" in given else None
-    layers = (*_where_found(found), *_layers(given))
+    layers, folder = (*_where_found(found), *_layers(given)), given.get("folder")
     if given["dry_run"]:
-        folder = given.get("folder") or _free_folder(resolve(*layers))
         _estimate(folder, layers, stages, screen_of(as_json, quiet), found)
     else:
-        work(_created(given.get("folder"), layers, stages, found), as_json, quiet)
-
-
-def _created(
-    folder: Path | None,
-    layers: tuple[dict[str, Any], ...],
-    stages: tuple[str, ...],
-    given: "Architecture | None",
-) -> "Run":
-    """A new run in the folder that was named, or in the first that is free."""
-    from ardor.pipeline.run import Run, Taken
-    from ardor.settings.merge import resolve
-
-    while True:
-        place = folder or _free_folder(resolve(*layers))
-        try:
-            return Run.create(place, *layers, command=command(), stages=stages, given=given)
-        except Taken:
-            if folder:
-                raise  # otherwise someone else was quicker, and the next one is free
+        run = Run.create(folder, *layers, command=command(), stages=stages, given=found)
+        work(run, as_json, quiet)
 
 
 def _architecture(path: Path) -> "Architecture":
@@ -159,7 +137,7 @@ def _modules(typed: dict[str, Any]) -> list[str]:
 
 
 def _estimate(
-    folder: Path,
+    folder: Path | None,
     layers: tuple[dict[str, Any], ...],
     stages: tuple[str, ...],
     screen: "Screen",
@@ -170,7 +148,8 @@ def _estimate(
     from ardor.pipeline.estimate import estimate
     from ardor.pipeline.run import check_free
 
-    check_free(folder)
+    if folder is not None:
+        check_free(folder)
     found = estimate(layers, stages, screen.say, given)
     screen.result(found, estimate_table(found))
 
@@ -193,14 +172,6 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
         layers.append({"search": {"time": given["time"]}})
     layers.append({"data": {"source": given["source"]}})
     return layers + [assignment(change) for change in given["changes"]]
-
-
-def _free_folder(config: "Config") -> Path:
-    """The first of runs/DATA-METHOD-1, -2, ... that is free."""
-    data, number = os.path.basename(os.path.abspath(config.data.source)), 1
-    while (folder := Path("runs") / f"{data}-{config.method['name']}-{number}").exists():
-        number += 1
-    return folder
 
 
 @cli.command()

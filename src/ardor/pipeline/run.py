@@ -53,7 +53,7 @@ class Run:
     @classmethod
     def create(
         cls,
-        folder: Path | str,
+        folder: Path | str | None,
         *layers: Mapping[str, Any],
         command: str = "python",
         stages: tuple[str, ...] = STAGES,
@@ -62,26 +62,38 @@ class Run:
     ) -> "Run":
         """A new folder with every setting resolved and checked; never one that exists.
 
-        An architecture that is given, found on whatever images, takes the place of a search. A
-        method or space that is a module of your own is imported if `trust` names it.
+        Without a name it is the first free one of runs/DATA-METHOD-N. An architecture that is
+        given, found on whatever images, takes the place of a search. A method or space that is a
+        module of your own is imported if `trust` names it.
         """
         discover.trust(trust)
-        folder = Path(folder)
-        check_free(folder)
+        if folder is not None:
+            check_free(Path(folder))
         config, images = resolved(layers)
-        run = cls(folder, config, stages, data.place_of(config.data.source))
-        run.dataset = images
-        own = run.space().adopted(given) if given else None
+        while True:
+            place = free_folder(config) if folder is None else Path(folder)
+            run = cls(place, config, stages, data.place_of(config.data.source))
+            run.dataset = images
+            try:
+                run._make(command, given)
+            except Taken:
+                if folder is not None:
+                    raise  # otherwise someone else was quicker, and the next one is free
+            else:
+                return run
+
+    def _make(self, command: str, given: Architecture | None) -> None:
+        """The folder, with the settings and what is given in it."""
+        own = self.space().adopted(given) if given else None
         try:
-            with new_folder(folder) as filling:
+            with new_folder(self.folder) as filling:
                 if own:
                     write_json(filling / "architecture.json", own.to_json())
-                content = {**about(command), "stages": stages, **run._settings()}
+                content = {**about(command), "stages": self.stages, **self._settings()}
                 write_json(filling / "config.json", content)
         except ArdorError:
-            check_free(folder)  # someone else may have made it meanwhile
+            check_free(self.folder)  # someone else may have made it meanwhile
             raise
-        return run
 
     @classmethod
     def open(cls, folder: Path | str, trust: Sequence[str] = ()) -> "Run":
@@ -317,6 +329,14 @@ class Run:
 
 class Taken(ArdorError):
     """There is something where a new run was to be."""
+
+
+def free_folder(config: Config) -> Path:
+    """The first of runs/DATA-METHOD-1, -2, ... that is free."""
+    name, number = os.path.basename(os.path.abspath(config.data.source)), 1
+    while (folder := Path("runs") / f"{name}-{config.method['name']}-{number}").exists():
+        number += 1
+    return folder
 
 
 def check_free(folder: Path) -> None:

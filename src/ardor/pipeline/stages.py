@@ -27,14 +27,6 @@ CHECKED_IMAGES = 64
 DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
 
 
-def finish(run: Run) -> None:
-    """Does every stage that was asked for and is not done."""
-    with run.held():
-        for stage in run.stages:
-            if not run.done(stage):  # asked anew each time: one done anew undoes those after it
-                do(run, stage)
-
-
 def do(run: Run, stage: str) -> None:
     """One stage, from where it was left; done when its figures and its cost are kept at the end."""
     steps: dict[str, Callable[[Run], Figures]] = {

@@ -1,0 +1,101 @@
+"""The calls of a Python program: `ardor.run`, `search`, `train` and `resume`, as typed commands."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ardor.models.model import Model
+from ardor.pipeline.run import STAGES, Run
+from ardor.pipeline.stages import do
+from ardor.runtime.progress import Progress, unwatched
+
+Layer = Mapping[str, Any]
+Watcher = Callable[[Progress], None]
+
+
+def run(
+    data: str | os.PathLike[str],
+    *settings: Layer,
+    folder: str | os.PathLike[str] | None = None,
+    trust: Sequence[str] = (),
+    on_progress: Watcher = unwatched,
+) -> Run:
+    """Searches, trains, prunes, exports, measures and reports on labelled images.
+
+    `data` is a folder of images by class, a data file, or a known name such as "digits". Settings
+    are mappings by section, a later one over those before it: `ardor.preset("digits")`, or
+    `{"search": {"epochs": 2}}`. The folder must be a new one; without a name it is the first free
+    one of runs/DATA-METHOD-N. `trust` names modules of your own that settings may import.
+    """
+    made = _created(data, settings, STAGES, folder, trust)
+    return resume(made, on_progress=on_progress)
+
+
+def search(
+    space: str,
+    data: str | os.PathLike[str],
+    *settings: Layer,
+    folder: str | os.PathLike[str] | None = None,
+    trust: Sequence[str] = (),
+    on_progress: Watcher = unwatched,
+) -> Run:
+    """Searches a space only: the run has an architecture, to look at or to train.
+
+    The space is a name, such as "cells", or the dotted name of a module of your own, which is
+    trusted by being named.
+    """
+    named = {"space": {"name": space}}
+    own = [space] if "." in space else []
+    made = _created(data, (*settings, named), ("search",), folder, [*trust, *own])
+    return resume(made, on_progress=on_progress)
+
+
+def train(
+    searched: Run | str | os.PathLike[str],
+    *settings: Layer,
+    on_progress: Watcher = unwatched,
+) -> Model:
+    """Trains what a search has found, and does all that comes after it; the network."""
+    begun = _opened(searched, on_progress)
+    with begun.held():
+        begun = begun.changed("train", *settings)
+        for stage in STAGES[STAGES.index("train") :]:
+            do(begun, stage)
+    return begun.model()
+
+
+def resume(
+    begun: Run | str | os.PathLike[str],
+    *,
+    trust: Sequence[str] = (),
+    on_progress: Watcher = unwatched,
+) -> Run:
+    """Does every stage of a run that was asked for and is not done, from where it was left."""
+    going = _opened(begun, on_progress, trust)
+    with going.held():
+        for stage in going.stages:
+            if not going.done(stage):  # asked anew each time: one done anew undoes those after it
+                do(going, stage)
+    return going
+
+
+def _created(
+    data: str | os.PathLike[str],
+    settings: Sequence[Layer],
+    stages: tuple[str, ...],
+    folder: str | os.PathLike[str] | None,
+    trust: Sequence[str],
+) -> Run:
+    """A new run on these images."""
+    source = {"data": {"source": os.fspath(data)}}
+    place = None if folder is None else Path(folder)
+    return Run.create(place, *settings, source, stages=stages, trust=trust)
+
+
+def _opened(run: Run | str | os.PathLike[str], watch: Watcher, trust: Sequence[str] = ()) -> Run:
+    """A run, or the one in a folder, told where to report."""
+    opened = run if isinstance(run, Run) else Run.open(Path(run), trust)
+    if watch is not unwatched:
+        opened.on_progress = watch
+    return opened

@@ -1,0 +1,71 @@
+"""The Python interface: one call for each thing that a person wants done."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import ardor
+
+CELL = {"layout": "R", "states": 1, "channels": 2, "ops": "skip_connect,max_pool_3x3"}
+TINY: dict[str, Any] = {"space": CELL, "search": {"epochs": 1}, "train": {"epochs": 1}}
+
+
+def test_one_call_does_everything(tmp_path: Path) -> None:
+    seen: list[str] = []
+    run = ardor.run(
+        "digits", TINY, folder=tmp_path / "run", on_progress=lambda p: seen.append(p.stage)
+    )
+    assert run.stages_left() == []
+    assert 0 <= run.metrics["test_accuracy"] <= 1
+    assert (run.folder / "report.html").exists()
+    assert {"search", "train"} <= set(seen)
+
+
+def test_a_search_is_trained_later_and_loaded_by_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    found = ardor.search("cells", "digits", TINY, folder=folder)
+    assert found.architecture.space == "cells"
+    assert not found.done("train")
+    model = ardor.train(folder, {"train": {"variational": False}})
+    assert not model.variational
+    assert (folder / "export" / "model.onnx").exists()
+    pixels = torch.randint(0, 256, (3, *model.shape))
+    again = ardor.load(folder).probabilities(pixels)
+    assert torch.equal(again, model.probabilities(pixels))
+    assert torch.allclose(again.sum(1), torch.ones(3))
+
+
+def test_an_interrupted_run_goes_on_to_the_same_network(tmp_path: Path) -> None:
+    whole = ardor.run("digits", TINY, folder=tmp_path / "whole")
+
+    def stop(progress: ardor.Progress) -> None:
+        if progress.stage == "train":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ardor.run("digits", TINY, folder=tmp_path / "broken", on_progress=stop)
+    again = ardor.resume(tmp_path / "broken")
+    ours, theirs = (r.model().state_dict() for r in (again, whole))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_without_a_name_a_run_takes_the_first_free_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [ardor.search("cells", "digits", TINY).folder.name for _ in range(2)]
+    assert names == ["digits-vinnas-1", "digits-vinnas-2"]
+
+
+def test_what_is_wrong_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ardor.ArdorError, match="unknown space 'cell'"):
+        ardor.search("cell", "digits", folder=tmp_path / "run")
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_version_and_the_public_names_are_shown() -> None:
+    assert ardor.__version__ == version("ardor")
+    assert {"run", "search", "train", "load", "__version__", "Method", "Space"} <= set(dir(ardor))
