@@ -1,0 +1,1 @@
+"""Ardor and what people use instead: the same images, the same CPU seconds, the same tests."""

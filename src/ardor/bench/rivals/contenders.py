@@ -1,0 +1,111 @@
+"""Who competes: each fits some images in so many CPU seconds, and says how it does on others."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ardor.bench.rivals.nets import cnn, residual
+from ardor.bench.rivals.recipes import Recipe, cropped, fit, shifted
+from ardor.bench.rivals.sets import accuracy_on
+from ardor.data import Dataset, Images
+from ardor.models.exporters.onnx import latencies, to_onnx
+
+SIDE = 16  # pixels, as an SVM sees images
+MOST = 6000  # images that an SVM can learn from: its time grows with their square
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a contender is given."""
+
+    images: Dataset
+    mirrored: bool  # whether an image keeps its class in a mirror
+    seconds: float  # of the CPU, for all it does
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it; sizes only of networks."""
+
+    accuracy: float  # on the test images
+    cpu_seconds: float
+    params: int | None = None
+    nonzero_params: int | None = None
+    macs: int | None = None
+    latency_ms: float | None = None
+
+    def to_json(self) -> dict[str, float]:
+        """For a file: what is known."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def thirty_lines(task: Task) -> Outcome:
+    """The CNN that a person writes in thirty lines."""
+    recipe = Recipe(shifted(0.1, mirrored=task.mirrored), smoothing=0.05)
+    return trained(task, cnn, recipe)
+
+
+def small_residual(task: Task) -> Outcome:
+    """A small residual network, with what helps where images are few."""
+    recipe = Recipe(cropped(0.4, mirrored=task.mirrored), smoothing=0.05, mixup=0.2, averaged=True)
+    return trained(task, residual, recipe)
+
+
+def trained(task: Task, build: Callable[..., nn.Module], recipe: Recipe) -> Outcome:
+    """A network of a person's own, trained until its time is over."""
+    begin = time.process_time()
+    torch.manual_seed(task.seed)
+    images = task.images
+    net = build(images.shape, len(images.classes))
+    model = fit(net, images.train, recipe, task.seconds, task.seed)
+    spent = time.process_time() - begin
+    content = to_onnx(model, images.shape)
+    return Outcome(
+        accuracy=accuracy_on(model, images.test),
+        cpu_seconds=round(spent, 2),
+        params=sum(p.numel() for p in model.parameters()),
+        nonzero_params=sum(int(p.count_nonzero()) for p in model.parameters()),
+        macs=multiply_adds(model, images.shape),
+        latency_ms=latencies([content], images.shape)[0],
+    )
+
+
+def multiply_adds(model: nn.Module, shape: tuple[int, int, int]) -> int:
+    """Multiply-adds of convolutions and matrix products for one image."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, *shape))
+    return int(counter.get_total_flops()) // 2
+
+
+def svm(task: Task) -> Outcome:
+    """A support vector machine with Gaussian kernels on 16x16 pixels."""
+    begin = time.process_time()
+    train = task.images.train
+    few = torch.randperm(len(train), generator=torch.Generator().manual_seed(task.seed))[:MOST]
+    machine = make_pipeline(StandardScaler(), SVC(C=10.0))
+    machine.fit(pixels(train[few]), train.labels[few].numpy())
+    spent = time.process_time() - begin
+    right = machine.predict(pixels(task.images.test)) == task.images.test.labels.numpy()
+    return Outcome(accuracy=float(right.mean()), cpu_seconds=round(spent, 2))
+
+
+def pixels(images: Images) -> object:
+    """Small images, flat."""
+    small = F.interpolate(images.pixels.float(), SIDE, mode="area")
+    return small.flatten(1).numpy()
+
+
+CONTENDERS: Mapping[str, Callable[[Task], Outcome]] = {
+    "cnn": thirty_lines,
+    "residual": small_residual,
+    "svm": svm,
+}

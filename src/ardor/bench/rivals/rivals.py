@@ -1,0 +1,155 @@
+"""Ardor and what people use instead: accuracy in the same CPU seconds on the same images."""
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ardor.bench.rivals.contenders import CONTENDERS, Task
+from ardor.bench.rivals.sets import SETS, prepared
+from ardor.data import load
+from ardor.errors import ArdorError, unknown
+from ardor.runtime.files import read_json, write_json
+from ardor.runtime.origin import about
+
+SEEDS = 2
+MINUTES: Mapping[str, tuple[float, ...]] = {
+    **dict.fromkeys(SETS, (1.0, 5.0)),
+    "cifar10": (20.0,),
+}
+ONCE = frozenset({"cifar10"})  # whose runs are long: one seed
+Measured = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A contender on some images."""
+
+    images: str
+    minutes: float
+    contender: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Under which its outcome is kept."""
+        return f"{self.images}-{self.minutes:g}m-{self.contender}-{self.seed}"
+
+
+def rivals(
+    folder: Path,
+    seeds: int | None = None,
+    *,
+    root: Path | None = None,
+    sets: Sequence[str] = (),
+    minutes: Sequence[float] = (),
+    so_far: bool = False,
+    command: str,
+    say: Callable[[str], None],
+) -> Measured:
+    """Runs what is not done yet, or nothing; accuracies by set, time and contender."""
+    done: list[Measured] = []
+    for job in jobs(seeds, sets, minutes):
+        path = folder / "runs" / f"{job.name}.json"
+        if not path.exists() and not so_far:
+            say(f"{job.name} ...")
+            images = prepared(job.images, job.seed, root, folder)
+            write_json(path, {**asdict(job), **in_own_process(job, images)})
+        if path.exists():
+            done.append(read_json(path))
+            write_json(folder / "results.json", result(done, command))
+    if not done:
+        raise ArdorError(f"no run of the bench 'rivals' is finished in '{folder}'", "leave --so-far out")
+    return result(done, command)
+
+
+def jobs(seeds: int | None, sets: Sequence[str], minutes: Sequence[float]) -> Iterator[Job]:
+    """Seed after seed and the short ones first: whatever stops a bench, it leaves rows to compare."""
+    for name in sets:
+        if name not in SETS:
+            raise unknown("set of images", name, SETS)
+    times = sorted({m for name in SETS for m in (minutes or MINUTES[name])})
+    for seed in range(seeds or SEEDS):
+        for limit in times:
+            for name in sets or SETS:
+                own = minutes or MINUTES[name]
+                if limit in own and (seeds or seed == 0 or name not in ONCE):
+                    yield from (Job(name, limit, contender, seed) for contender in CONTENDERS)
+
+
+def in_own_process(job: Job, images: Path) -> Measured:
+    """The outcome of a job, in a new process with one thread."""
+    asked = json.dumps({**asdict(job), "path": str(images)})
+    done = subprocess.run(
+        [sys.executable, "-m", "ardor.bench.rivals.rivals", asked],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+        raise ArdorError(f"cannot measure '{job.name}': {said}", "give the command again")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def outcome(job: Job, images: Path) -> Measured:
+    """What a contender makes of the images."""
+    torch.set_num_threads(1)
+    found = load(str(images))
+    task = Task(found, SETS[job.images].mirrored, 60 * job.minutes, job.seed)
+    made = CONTENDERS[job.contender](task)
+    return {**made.to_json(), "test_images": len(found.test)}
+
+
+def result(done: Sequence[Measured], command: str) -> Measured:
+    """A row for each set, time and contender; and all runs."""
+    groups: dict[tuple[str, float, str], list[Measured]] = {}
+    for run in done:
+        groups.setdefault((run["images"], run["minutes"], run["contender"]), []).append(run)
+    return {
+        **about(command),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "threads": 1,
+        "bench": "rivals",
+        "measure": "rivals",
+        "settings": {"sets": sorted({images for images, _, _ in groups})},
+        "table": [row(*key, runs) for key, runs in groups.items()],
+        "runs": list(done),
+    }
+
+
+def row(images: str, minutes: float, contender: str, runs: Sequence[Measured]) -> Measured:
+    """The mean over seeds, and how far chance in the test images may have moved it."""
+    accuracy = statistics.fmean(run["accuracy"] for run in runs)
+    sizes = ("params", "nonzero_params", "macs", "latency_ms", "cpu_seconds")
+    return {
+        "images": images,
+        "minutes": minutes,
+        "contender": contender,
+        "seeds": len(runs),
+        "accuracy": accuracy,
+        "interval": interval(accuracy, runs[0]["test_images"], [run["accuracy"] for run in runs]),
+        **{n: statistics.fmean(r[n] for r in runs) for n in sizes if all(n in r for r in runs)},
+    }
+
+
+def interval(accuracy: float, images: int, seen: Sequence[float]) -> float:
+    """Half of a 95 % interval: chance in the test images, and in the seeds."""
+    of_images = accuracy * (1 - accuracy) / images
+    of_seeds = statistics.variance(seen) / len(seen) if len(seen) > 1 else 0.0
+    return 1.96 * math.sqrt(max(of_images, of_seeds))
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    where = Path(given.pop("path"))
+    sys.stdout.write(json.dumps(outcome(Job(**given), where)) + "\n")
