@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ardor.errors import ArdorError
 
@@ -15,6 +15,9 @@ Decisions = tuple[
 ]  # the kept options of some choices, by their names
 Options = Mapping[str, tuple[str, ...]]  # choice -> its kept options
 Probabilities = Mapping[str, Mapping[str, float]]  # choice -> option -> probability
+# The sorts of operations; "none" is no connection at all, "other" what none of them fits.
+Family = Literal["conv", "separable", "dilated", "pool", "skip", "none", "noise", "other"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 # Families of operations by what their names hold, in this order: "dil_sep_conv_3x3" is dilated.
 _SIGNS = (
