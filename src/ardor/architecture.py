@@ -1,11 +1,10 @@
 """Choices and architectures: plain values, and their JSON. Standard library only."""
 
 import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from ardor.errors import ArdorError
 
@@ -18,17 +17,9 @@ Probabilities = Mapping[str, Mapping[str, float]]  # choice -> option -> probabi
 # The sorts of operations; "none" is no connection at all, "other" what none of them fits.
 Family = Literal["conv", "separable", "dilated", "pool", "skip", "none", "noise", "other"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
-
-# Families of operations by what their names hold, in this order: "dil_sep_conv_3x3" is dilated.
-_SIGNS = (
-    ("none", ("none", "zero")),
-    ("dilated", ("dil",)),
-    ("separable", ("sep", "depthwise", "dw_")),
-    ("pool", ("pool",)),
-    ("skip", ("skip", "identity")),
-    ("conv", ("conv",)),
-)
-_LINK = re.compile(r"(?:(?P<place>.+)/)?(?P<source>\d*)>(?P<target>\d+)")
+Kind = Literal["op", "edge", "width"]
+MOST_OPTIONS = 2**20  # of a choice in a file: far more channels than any layer has
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,6 +30,7 @@ class Place:
     kind: str = ""  # "normal": the same for places that are built alike
     title: str = "cell"  # "normal cell 3", for people
     shrinks: bool = False  # whether it halves the image, where pools are to be expected
+    joins: bool = False  # whether it reads two cells and gives all its nodes, not only the last
 
 
 @dataclass(frozen=True)
@@ -46,17 +38,30 @@ class Choice:
     """One decision of a space; never with a single option, which would have no gradient."""
 
     name: str  # "normal/0>2": key of gates, checkpoints and reports; no dots
-    kind: Literal["op", "edge", "width"]
-    options: tuple[str, ...]  # in gate order
+    kind: Kind
+    options: tuple[str, ...]  # in gate order; those of a width are numbers
     copies: int = 1  # places in the net that share it, e.g. the six normal cells
     place: Place = Place()
     source: int | None = None  # the node that it reads; None where inputs or widths are chosen
-    target: int | None = None  # the node that it leads to; links run forward
-    families: tuple[str, ...] = ()  # of the options, in their order; () where that says nothing
+    target: int | None = None  # the node that it leads to
+    families: tuple[Family, ...] = ()  # of the options, in their order; () where that says nothing
 
     def __post_init__(self) -> None:
         if "." in self.name or len(set(self.options)) < 2 or self.copies < 1:
-            raise ValueError(f"not a choice: {self}")
+            raise ValueError(
+                f"no choice '{self.name}': it must have two options, a copy, and no dot in its name"
+            )
+        if self.families and len(self.families) != len(self.options):
+            raise ValueError(f"choice '{self.name}' must have a family for each option")
+        # Links run forward, or a drawing would have no left and right.
+        if self.source is not None and (self.target is None or self.source >= self.target):
+            raise ValueError(f"choice '{self.name}' must lead to a later node than it reads")
+
+    def family(self, option: str) -> Family:
+        """The family of an option; "other" where that is not said."""
+        if not self.families or option not in self.options:
+            return "other"
+        return self.families[self.options.index(option)]
 
 
 @dataclass(frozen=True)
@@ -126,32 +131,75 @@ def not_one(reason: str) -> ArdorError:
     )
 
 
-def parse(choice: str) -> tuple[str, str, str] | None:
-    """Place, source and target; source is "" where inputs are chosen; None for other names."""
-    match = _LINK.fullmatch(choice)
-    if not match:
-        return None
-    place, source, target = match["place"] or "", match["source"], match["target"]
-    # Links run forward, or a drawing would have no left and right.
-    return None if source and int(source) >= int(target) else (place, source, target)
+def choices_to_json(choices: Iterable[Choice]) -> list[dict[str, Any]]:
+    """The entry "choices" of architecture files; of widths only how many options there are."""
+    return [
+        {
+            **asdict(c),
+            "options": len(c.options) if c.kind == "width" else list(c.options),
+            "families": list(c.families),
+        }
+        for c in choices
+    ]
 
 
-def kind_of(place: str) -> str:
-    """What cells of a kind have in common: "normal" of "normal3"."""
-    return place.rstrip("0123456789")
+def choices_from_json(content: Any) -> tuple[Choice, ...]:
+    """The choices that `choices_to_json` wrote; an ArdorError if they are anything else."""
+    try:
+        found = tuple(map(_choice, _typed(content, list)))
+    except KeyError as error:
+        raise _no_choices(f"one has no {error}") from error
+    except (TypeError, ValueError) as error:
+        raise _no_choices(str(error)) from error
+    if len({choice.name for choice in found}) < len(found):
+        raise _no_choices("two have the same name")
+    return found
 
 
-def cell_name(place: str) -> str:
-    """What a place is called: "normal3" is "normal cell 3"."""
-    kind = kind_of(place)
-    word = {"normal": "normal cell", "reduce": "reduction cell"}.get(kind)
-    return f"{word} {place[len(kind) :]}".strip() if word else f"cell {place}".strip()
+def _choice(entry: Any) -> Choice:
+    """One choice of a file; a TypeError, ValueError or KeyError if it is none."""
+    kind = _one_of(entry["kind"], get_args(Kind))
+    options = _numbers(entry["options"]) if kind == "width" else _options(entry["options"])
+    source, target = (_typed(entry[name], int, type(None)) for name in ("source", "target"))
+    families = tuple(_one_of(family, FAMILIES) for family in _options(entry["families"]))
+    name, copies, place = _typed(entry["name"], str), _typed(entry["copies"], int), entry["place"]
+    return Choice(name, kind, options, copies, _place(place), source, target, families)
 
 
-def family(operation: str) -> str:
-    """The sort that an operation belongs to, by its name; "other" where that does not tell."""
-    name = operation.lower()
-    return next((key for key, signs in _SIGNS if any(s in name for s in signs)), "other")
+def _place(entry: Any) -> Place:
+    """The place of a choice in a file."""
+    name, kind, title = (_typed(entry[key], str) for key in ("name", "kind", "title"))
+    shrinks, joins = (_typed(entry[key], bool) for key in ("shrinks", "joins"))
+    return Place(name, kind, title, shrinks, joins)
+
+
+def _numbers(count: Any) -> tuple[str, ...]:
+    """The options of a width of so many channels."""
+    if _typed(count, int) > MOST_OPTIONS:
+        raise ValueError(f"{count} options; must be at most {MOST_OPTIONS}")
+    return tuple(map(str, range(count)))
+
+
+def _typed(value: Any, *types: type[T]) -> T:
+    """The value, if it is of just one of the types: True is no number here."""
+    if type(value) not in types:
+        raise TypeError(f"{value!r} is no {types[0].__name__}")
+    return value  # type: ignore[no-any-return]
+
+
+def _one_of(value: Any, known: tuple[T, ...]) -> T:
+    """The value, if it is known."""
+    if value not in known:
+        raise ValueError(f"{value!r} must be one of {', '.join(map(str, known))}")
+    return value  # type: ignore[no-any-return]
+
+
+def _no_choices(reason: str) -> ArdorError:
+    """The error for choices that are none."""
+    return ArdorError(
+        f"the choices of the architecture are broken: {reason}",
+        "put back the architecture.json that the search wrote",
+    )
 
 
 def certainty(kept: Options, probabilities: Probabilities) -> float:
@@ -176,18 +224,21 @@ class AgainstOdds:
     likelier_probability: float
 
 
-def against_odds(kept: Options, probabilities: Probabilities) -> list[AgainstOdds]:
+def against_odds(
+    choices: Iterable[Choice], kept: Options, probabilities: Probabilities
+) -> list[AgainstOdds]:
     """Where the rule of a method keeps what its own posterior calls unlikely.
 
     No connection at all is never the likelier one: most rules leave it out of the comparison.
     """
     found = []
-    for choice, options in kept.items():
-        shares = probabilities.get(choice, {})
-        others = {o: p for o, p in shares.items() if o not in options and family(o) != "none"}
+    for choice in choices:
+        options, shares = kept.get(choice.name, ()), probabilities.get(choice.name, {})
+        nothing = {o for o, f in zip(choice.options, choice.families, strict=False) if f == "none"}
+        others = {o: p for o, p in shares.items() if o not in options and o not in nothing}
         likelier = max(others, key=others.__getitem__, default="")
         found += [
-            AgainstOdds(choice, option, shares[option], likelier, others[likelier])
+            AgainstOdds(choice.name, option, shares[option], likelier, others[likelier])
             for option in options
             if likelier and option in shares and shares[option] < others[likelier]
         ]

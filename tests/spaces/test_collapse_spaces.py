@@ -126,7 +126,7 @@ def test_an_architecture_is_found_again_from_its_file(ops: str) -> None:
         again = Architecture.from_json(json.loads(str(architecture)))
         assert again == architecture
         assert spaces.of(again) == space
-        assert draw(again).startswith("<svg")
+        assert draw(again, space.choices).startswith("<svg")
         assert space.build(again)(torch.randn(2, *space.image)).isfinite().all()
     kept = dict(architecture.kept) | {"normal/>2": ("0",), "normal/1>2": ()}
     strange = "sep_conv_3x3" if ops == "s1" else "dil_conv_3x3"  # not on this edge

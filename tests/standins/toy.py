@@ -21,7 +21,8 @@ class Toy(Space):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        return Choice("look", "op", OPTIONS, copies=2), Choice("through", "edge", ("left", "right"))
+        look = Choice("look", "op", OPTIONS, copies=2, families=("noise", "conv", "other"))
+        return look, Choice("through", "edge", ("left", "right"))
 
     def build(
         self,

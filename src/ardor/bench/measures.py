@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from ardor.layers.operations import OPS
 from ardor.pipeline.run import STAGES, Run
 from ardor.runtime.files import read_json, read_log
 from ardor.searching.collapse import SORTS, OperationCounts, kept_by, together
@@ -102,7 +103,7 @@ def searches(runs: Sequence[Record]) -> dict[str, Any]:
     metrics = [run["metrics"] for run in runs]
     found = over_seeds("search_seconds", [seconds(each, *PARTS["search"]) for each in metrics])
     found |= over_seeds("search_core_seconds", core_seconds(metrics))
-    kept = [OperationCounts(**run["kept"]) for run in runs]
+    kept = [counts_of(run["kept"]) for run in runs]
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])
     for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
         found |= over_seeds(name, [each.numbers()[name] for each in kept])
@@ -141,7 +142,18 @@ def core_seconds(metrics: Sequence[Record]) -> list[float]:
 def operations(run: Run) -> OperationCounts:
     """The operations that a search kept, over all edges."""
     choices = [choice for choice in run.space().choices if choice.kind == "op"]
-    return together(kept_by(choices, run.architecture))
+    return together(kept_by(choices, run.architecture).values())
+
+
+def counts_of(kept: Mapping[str, Any]) -> OperationCounts:
+    """What a result says of the operations kept; an older one does not say their families."""
+    if "families" in kept:
+        return OperationCounts(**kept)
+    families: Counter[str] = Counter()
+    for name, count in kept["operations"].items():
+        if name in OPS:
+            families[OPS[name].family] += count
+    return OperationCounts(**kept, families=dict(families))
 
 
 def share_of(operation: str, *cells: Mapping[str, int]) -> float:

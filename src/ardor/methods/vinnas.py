@@ -44,7 +44,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions, kind_of, parse
+from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.bayes.divergences import entropy, gaussian_kl, log_noise_ratio, log_uniform_kl
 from ardor.bayes.draws import best_probability, gaussian_draw, mixture_log_var
@@ -240,8 +240,8 @@ def by_kind(choices: Iterable[Choice]) -> dict[str, list[Choice]]:
     """Choices of the same edge, from the same options, in all cells of a kind: "normal/0>2"."""
     kinds: dict[str, list[Choice]] = {}
     for choice in choices:
-        place, source, target = parse(choice.name) or (choice.name, "", "")
-        name = f"{kind_of(place)}/{source}>{target}" if target else place
+        link = f"{choice.place.kind}/{choice.source}>{choice.target}"
+        name = choice.name if choice.source is None else link
         if name in kinds and kinds[name][0].options != choice.options:
             name = choice.name
         kinds.setdefault(name, []).append(choice)

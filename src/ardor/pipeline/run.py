@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ardor import data, discover, spaces
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, Choice, choices_to_json
 from ardor.errors import ArdorError
 from ardor.models.model import Model
 from ardor.models.smaller import prune
@@ -88,7 +88,9 @@ class Run:
         try:
             with new_folder(self.folder) as filling:
                 if own:
-                    write_json(filling / "architecture.json", own.to_json())
+                    choices = choices_to_json(self.space().choices)
+                    content = {**own.to_json(), "choices": choices}
+                    write_json(filling / "architecture.json", content)
                 content = {**about(command), "stages": self.stages, **self._settings()}
                 write_json(filling / "config.json", content)
         except ArdorError:
@@ -272,6 +274,14 @@ class Run:
     def space(self) -> spaces.Space:
         """The space that is searched."""
         return spaces.make(self.config.space["name"], unnamed(self.config.space))
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The choices of its space; none where that cannot be had, such as a stranger's."""
+        try:
+            return self.space().choices
+        except ArdorError:
+            return ()
 
     @property
     def network(self) -> Architecture:

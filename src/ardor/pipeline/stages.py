@@ -58,7 +58,10 @@ def search(run: Run) -> Figures:
     found = search_space(
         space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
     )
-    write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
+    write(
+        run.folder / "architecture.svg",
+        draw(found.architecture, found.choices, found.probabilities),
+    )
     write_json(run.folder / "architecture.json", found.to_json())
     return {"taken_out": sum(map(len, found.removed.values())), **found.watched}
 
@@ -130,7 +133,7 @@ def tested(run: Run, model: Model) -> dict[str, float]:
 
 def report(run: Run) -> Figures:
     """One HTML page of the run."""
-    write(run.folder / "report.html", report_page(run.folder))
+    write(run.folder / "report.html", report_page(run.folder, run.choices))
     return {}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ardor.architecture import cell_name
+from ardor.architecture import Choice
 from ardor.reporting.format import number, percent, short, term
 from ardor.reporting.svg import add, point, render, svg, text_width
 
@@ -19,9 +19,9 @@ _CELLS = 2  # kinds of cells with a line of their own
 _DOTS = 80
 
 
-def charts(epochs: Sequence[Mapping[str, Any]]) -> list[str]:
+def charts(epochs: Sequence[Mapping[str, Any]], choices: Sequence[Choice] = ()) -> list[str]:
     """An SVG for each term of a stage: what matters most first, the penalties after."""
-    series = _series(epochs)
+    series = _series(epochs, {choice.place.name: choice.place.title for choice in choices})
     names = sorted(series, key=lambda name: (*(name != first for first in _FIRST), name))
     return [chart(name, series[name]) for name in names]
 
@@ -53,7 +53,9 @@ def nice_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
     return [step * k for k in range(first, max(last, first + 1) + 1)]
 
 
-def _series(epochs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]:
+def _series(
+    epochs: Sequence[Mapping[str, Any]], titles: Mapping[str, str]
+) -> dict[str, dict[str, Points]]:
     """Term -> line -> (epoch, value), of what is a finite number."""
     series: dict[str, dict[str, Points]] = {}
     for entry in epochs:
@@ -61,7 +63,7 @@ def _series(epochs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]
             "training images": entry.get("train"),
             "held-out images": entry.get("held_out"),
             "posterior": {"certainty": entry.get("certainty")},
-            **_watched(entry.get("watch")),
+            **_watched(entry.get("watch"), titles),
         }
         for label, terms in groups.items():
             for name, raw in terms.items() if isinstance(terms, Mapping) else ():
@@ -71,14 +73,14 @@ def _series(epochs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]
     return series
 
 
-def _watched(watch: Any) -> dict[str, Mapping[str, Any]]:
+def _watched(watch: Any, titles: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
     """What the collapse watch saw: in each kind of cell, or in all where they are many."""
     if not isinstance(watch, Mapping):
         return {}
     cells = watch.get("cells")
     if not isinstance(cells, Mapping) or len(cells) > _CELLS:
         return {"all cells": watch}
-    kinds = {cell_name(str(place)): seen for place, seen in cells.items()}
+    kinds = {titles.get(str(place), str(place)): seen for place, seen in cells.items()}
     return {"mean gates": {"curvature": watch.get("curvature")}, **kinds}
 
 

@@ -1,9 +1,9 @@
 """The picture of an architecture: its cells as graphs, or a list where a space has no cells."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from ardor.architecture import Architecture, Probabilities, family
+from ardor.architecture import Architecture, Choice, Probabilities
 from ardor.reporting.cells import Cell, Edge, cells, order, summary
 from ardor.reporting.format import FAMILIES, operation, percent
 from ardor.reporting.layout import FONT, HEAD, SMALL, Line, Plan, Spot, lay_out
@@ -12,17 +12,32 @@ from ardor.reporting.svg import add, clean, point, render, resize, stylesheet, s
 _MARGIN, _TITLE, _ROW = 20.0, 34.0, 26.0
 _INK = "#57606a"  # for viewers that know no colours by name, as the style sheet has them
 # A second sign beside the colour.
-_DASHES = {"dilated": "10 4", "conv": "14 4 2 4", "pool": "2 4", "skip": "6 4", "none": "1 7"}
+_DASHES = {
+    "dilated": "10 4",
+    "conv": "14 4 2 4",
+    "pool": "2 4",
+    "skip": "6 4",
+    "none": "1 7",
+    "noise": "2 2 6 2",
+}
 
 
-def draw(architecture: Architecture, probabilities: Probabilities | None = None) -> str:
+def draw(
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities | None = None,
+) -> str:
     """A standalone SVG of all cells, one below the other."""
-    return render(picture(architecture, probabilities))
+    return render(picture(architecture, choices, probabilities))
 
 
-def picture(architecture: Architecture, probabilities: Probabilities | None = None) -> Element:
+def picture(
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities | None = None,
+) -> Element:
     """What `draw` writes, as an element that knows its width."""
-    found = cells(architecture, probabilities)
+    found = cells(architecture, choices, probabilities)
     root = svg(0, 0, _described(architecture, found))
     add(root, "style", stylesheet())
     if any(cell.edges for cell in found):
@@ -72,7 +87,7 @@ def _certainty(edge: Edge | None) -> float:
 
 
 def _draw_line(parent: Element, cell: Cell, line: Line) -> None:
-    kind = family(line.edge.operation) if line.edge else "concat"
+    kind = line.edge.family if line.edge else "concat"
     group = add(parent, "g", class_=f"edge {kind}" if line.edge else "concat")
     sure = _certainty(line.edge)
     stroke = 1.5 + 3.5 * sure if line.edge else 1.25
@@ -135,7 +150,7 @@ def _write(
 def _draw_legend(root: Element, found: list[Cell], width: float, y: float) -> float:
     """The families that occur, wrapped to the width; the height taken."""
     edges = [edge for cell in found for edge in cell.edges]
-    present = {family(edge.operation) for edge in edges}
+    present = {edge.family for edge in edges}
     x, row = _MARGIN, y + 12
     for kind in filter(present.__contains__, FAMILIES):
         room = 44 + text_width(FAMILIES[kind], 12) + 18

@@ -4,14 +4,17 @@ import math
 import re
 from typing import Any
 
+from ardor.architecture import Family
+
 # What a family is called in the legend of a drawing; the keys are classes in drawing.css.
-FAMILIES = {
+FAMILIES: dict[Family, str] = {
     "separable": "separable convolution",
     "dilated": "dilated convolution",
     "conv": "full convolution",
     "pool": "pooling",
     "skip": "skip connection",
     "none": "no connection",
+    "noise": "noise",
     "other": "other operation",
 }
 _TERMS = {

@@ -1,6 +1,6 @@
 """The report of a run: its files made into what the template shows, section by section."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from ardor.architecture import Architecture, Probabilities, against_odds, certainty
+from ardor.architecture import Architecture, Choice, Probabilities, against_odds, certainty
 from ardor.reporting import pruning_curve
 from ardor.reporting.cells import cells, summary
 from ardor.reporting.certainty import bars, strength_tables, strips, taken_out
@@ -43,19 +43,22 @@ class Card:
     note: str = ""
 
 
-def report(run: Path) -> str:
-    """The page of a run folder, from its files alone; what the run has not done is left out."""
-    found = read(run)
-    architecture = found.architecture or Architecture.of("", {}, {})
+def report(run: Path, choices: Sequence[Choice] = ()) -> str:
+    """The page of a run folder, from its files; what the run has not done is left out.
+
+    These are its choices where its files do not say them: if it is older, or has found nothing yet.
+    """
+    found = read(run, choices)
+    known = _known(found)
     page = _template().render(
         title=_title(found, run),
         style=Markup(stylesheet()),
         cards=list(_cards(found)),
         lead=_lead(found),
         **_found(found),
-        bars=list(bars(architecture, found.probabilities)),
-        strips=list(strips(architecture, found.probabilities)),
-        strengths=list(strength_tables(architecture, found.probabilities, found.strengths)),
+        bars=list(bars(*known)),
+        strips=list(strips(*known)),
+        strengths=list(strength_tables(*known, found.strengths)),
         stages=_courses(found),
         warnings=list(_warnings(found)),
         taken_out=list(taken_out(found.epochs.get("search", []))),
@@ -153,10 +156,11 @@ def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
     sentences = []
-    kept = _known(found)[0].options
-    if mean := certainty(kept, found.probabilities):
+    architecture, choices, shares = _known(found)
+    kept = architecture.options
+    if mean := certainty(kept, shares):
         sentences.append(f"The posterior puts {percent(mean)} on what was kept, on average.")
-    if many := len(against_odds(kept, found.probabilities)):
+    if many := len(against_odds(choices, kept, shares)):
         sentences.append(f"Against its odds {many} {'is' if many == 1 else 'are'} kept.")
     judged = [edge for edge in edges if edge.probability is not None]
     if judged:
@@ -166,15 +170,16 @@ def _lead(found: Run) -> list[str]:
     return sentences
 
 
-def _known(found: Run) -> tuple[Architecture, Probabilities]:
-    return found.architecture or Architecture.of("", {}, {}), found.probabilities
+def _known(found: Run) -> tuple[Architecture, Sequence[Choice], Probabilities]:
+    architecture = found.architecture or Architecture.of("", {}, {})
+    return architecture, found.choices, found.probabilities
 
 
 def _found(found: Run) -> dict[str, Any]:
     """The drawing, the kept edges and the candidates that were ranked."""
     if found.architecture is None:
         return {"drawing": None, "edges": [], "candidates": [], "others": []}
-    drawn = picture(found.architecture, found.probabilities)
+    drawn = picture(*_known(found))
     # Below that share of its natural width the drawing scrolls: its text would be too small.
     return {
         "drawing": Markup(render(drawn)),
@@ -220,8 +225,9 @@ def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
     """Title, epochs and charts of each stage, the search first."""
     stages = sorted(found.epochs, key=lambda stage: [*_STAGES, stage].index(stage))
     return [
-        (_STAGES.get(s, s), len(found.epochs[s]), [Markup(c) for c in charts(found.epochs[s])])
+        (_STAGES.get(s, s), len(epochs), [Markup(c) for c in charts(epochs, found.choices)])
         for s in stages
+        for epochs in [found.epochs[s]]
     ]
 
 

@@ -1,11 +1,11 @@
 """What a run folder holds, read as far as it goes: a run may be unfinished or have been killed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ardor.architecture import Architecture, Probabilities
+from ardor.architecture import Architecture, Choice, Probabilities, choices_from_json
 from ardor.errors import ArdorError
 from ardor.reporting.certainty import Strengths
 from ardor.reporting.format import number
@@ -22,6 +22,7 @@ class Run:
 
     config: Mapping[str, Any]
     architecture: Architecture | None
+    choices: Sequence[Choice]
     probabilities: Probabilities
     strengths: Strengths
     probability: float | None  # of the architecture
@@ -32,23 +33,25 @@ class Run:
     curve: Mapping[str, Any]  # accuracy by parameters
 
 
-def read(run: Path) -> Run:
-    """The run in a folder."""
+def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
+    """The run in a folder; these are its choices where its files do not say them."""
     if not run.is_dir():
         raise ArdorError(f"no run folder '{run}'", "name the folder that 'ardor run' wrote")
     found = _load(run / "architecture.json")
     epochs = _epochs(run / "log.jsonl")
     candidates = found.get("candidates")
     architecture = Architecture.from_json(found) if found else None
+    choices = choices_from_json(found["choices"]) if "choices" in found else choices
     searched = epochs.get("search", [])
     return Run(
         config=_load(run / "config.json"),
         architecture=architecture,
+        choices=choices,
         probabilities=_numbers(found.get("probabilities"))
         or _last(searched, "probabilities", _numbers),
         strengths=_strengths(found.get("strengths")) or _last(searched, "strengths", _strengths),
         probability=number(found.get("probability")),
-        others=list(others(found.get("runners_up"), architecture)) if architecture else [],
+        others=list(others(found.get("runners_up"), architecture, choices)) if architecture else [],
         candidates=[c for c in candidates if _is_map(c)] if isinstance(candidates, list) else [],
         metrics=_load(run / "metrics.json"),
         epochs=epochs,

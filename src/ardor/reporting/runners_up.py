@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ardor.architecture import Architecture, parse
-from ardor.reporting.cells import order
+from ardor.architecture import Architecture, Choice
+from ardor.reporting.cells import order, told_by_operations
 from ardor.reporting.format import number, operation, percent, scientific
 
 
@@ -36,7 +36,7 @@ class Other:
         return _share(self.probability)
 
 
-def others(content: Any, taken: Architecture) -> Iterator[Other]:
+def others(content: Any, taken: Architecture, choices: Sequence[Choice]) -> Iterator[Other]:
     """The entries of "runners_up" in an architecture file, as far as they make sense."""
     for entry in content if isinstance(content, list) else ():
         if not isinstance(entry, Mapping):
@@ -45,19 +45,23 @@ def others(content: Any, taken: Architecture) -> Iterator[Other]:
         if times is not None and times >= 0 and isinstance(kept, Mapping):
             error = abs(number(entry.get("standard_error")) or 0.0)
             share = number(entry.get("probability"))
-            yield Other(times, error, share, tuple(apart(kept, taken)))
+            yield Other(times, error, share, tuple(apart(kept, taken, choices)))
 
 
-def apart(kept: Mapping[str, Any], taken: Architecture) -> Iterator[str]:
+def apart(kept: Mapping[str, Any], taken: Architecture, choices: Sequence[Choice]) -> Iterator[str]:
     """Every operation that is another one than in the architecture taken."""
     named = {str(name): options for name, options in kept.items() if isinstance(options, list)}
-    for name in sorted(named, key=order):
+    links = {choice.name: choice for choice in choices if choice.source is not None}
+    for name in sorted(named.keys() - told_by_operations(choices), key=order):
         options, instead = list(map(str, named[name])), taken.options.get(name, ())
-        place, source, target = parse(name) or (name, "-", "")
-        # The inputs of a state are told by the operations on its edges.
-        if source and set(options) != set(instead):
-            where = f"{place} {source} → {target}".strip() if target else name
+        if set(options) != set(instead):
+            where = between(links[name]) if name in links else name
             yield f"{where}: {_all(options)}, not {_all(instead)}"
+
+
+def between(link: Choice) -> str:
+    """Where an operation is: "normal 0 → 2"."""
+    return f"{link.place.name} {link.source} → {link.target}".strip()
 
 
 def verdict(probability: float | None, found: Sequence[Other]) -> str:

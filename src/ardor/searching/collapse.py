@@ -15,13 +15,13 @@ Before that the loss of held-out images bends ever more sharply in the gates (se
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import torch
 
-from ardor.architecture import Architecture, Choice, cell_name, family, kind_of
+from ardor.architecture import Architecture, Choice, Place
 from ardor.bayes.divergences import entropy
 
 FEWEST = 4  # kept edges
@@ -37,15 +37,16 @@ class OperationCounts:
 
     operations: Mapping[str, int]  # how many of each
     edges: int
+    families: Mapping[str, int]  # how many operations of each
 
     @property
     def total(self) -> int:
         """Operations in all."""
         return sum(self.operations.values())
 
-    def count(self, sort: str) -> int:
-        """Operations of a sort."""
-        return sum(n for name, n in self.operations.items() if family(name) == sort)
+    def count(self, family: str) -> int:
+        """Operations of a family."""
+        return self.families.get(family, 0)
 
     def numbers(self) -> dict[str, float]:
         """Shares of skip connections and pools; variety, the entropy of operations in nats."""
@@ -54,42 +55,44 @@ class OperationCounts:
         return {**shares, "op_entropy": entropy(counts / max(1, self.total)).item()}
 
 
-def kept_by(choices: Sequence[Choice], architecture: Architecture) -> dict[str, OperationCounts]:
-    """Place, such as "normal" -> what is kept there; `choices` are those of operations."""
-    places: dict[str, list[tuple[str, ...]]] = {}
+def kept_by(choices: Sequence[Choice], architecture: Architecture) -> dict[Place, OperationCounts]:
+    """What is kept in each kind of cell, or cell; `choices` are those of operations."""
+    places: dict[Place, list[Choice]] = {}
     for choice in choices:
-        places.setdefault(place_of(choice), []).append(architecture.options[choice.name])
-    return {
-        place: OperationCounts(
-            dict(Counter(o for kept in edges for o in kept)), sum(map(bool, edges))
-        )
-        for place, edges in places.items()
-    }
+        places.setdefault(choice.place, []).append(choice)
+    return {place: _counted(there, architecture) for place, there in places.items()}
 
 
-def together(places: Mapping[str, OperationCounts]) -> OperationCounts:
+def _counted(choices: Sequence[Choice], architecture: Architecture) -> OperationCounts:
+    """What is kept of the choices of one place."""
+    kept = [(choice, option) for choice in choices for option in architecture.options[choice.name]]
+    return OperationCounts(
+        dict(Counter(option for _, option in kept)),
+        sum(bool(architecture.options[choice.name]) for choice in choices),
+        dict(Counter(choice.family(option) for choice, option in kept)),
+    )
+
+
+def together(places: Iterable[OperationCounts]) -> OperationCounts:
     """All kinds of cells as one."""
-    operations: Counter[str] = Counter()
-    for kept in places.values():
+    operations, families, edges = Counter[str](), Counter[str](), 0
+    for kept in places:
         operations.update(kept.operations)
-    return OperationCounts(dict(operations), sum(kept.edges for kept in places.values()))
+        families.update(kept.families)
+        edges += kept.edges
+    return OperationCounts(dict(operations), edges, dict(families))
 
 
-def place_of(choice: Choice) -> str:
-    """The kind of cell, or the cell, that a choice is made in."""
-    return choice.name.rpartition("/")[0]
-
-
-def collapses(places: Mapping[str, OperationCounts]) -> dict[str, str]:
-    """The places that look collapsed, each with what is wrong there."""
-    kinds = {kind_of(place) for place in places}
+def collapses(places: Mapping[Place, OperationCounts]) -> dict[str, str]:
+    """The names of the places that look collapsed, each with what is wrong there."""
+    kinds = {place.kind for place in places}
     found = {}
     for place, kept in places.items():
-        shrinks = kind_of(place) == "reduce" and len(kinds) > 1
+        shrinks = place.shrinks and len(kinds) > 1
         if kept.edges >= FEWEST and (said := _collapse(kept, ["skip"] if shrinks else [*SORTS])):
             what = "edges" if kept.edges == kept.total else "operations"
-            found[place] = (
-                f"{said[0]} of {kept.total} {what} of the {cell_name(place)} are {said[1]}"
+            found[place.name] = (
+                f"{said[0]} of {kept.total} {what} of the {place.title} are {said[1]}"
             )
     return found
 

@@ -294,7 +294,7 @@ class SearchLoop:
         with self.runtime.apart(4):
             drawn = method.decision_counts(DRAWS)
         shares = probabilities(method)
-        odd = against_odds(found.options, shares)
+        odd = against_odds(self.space.choices, found.options, shares)
         if odd:
             self.stage.tell(
                 f"kept against the odds: {len(odd)}, such as {odd[0].kept} of {odd[0].choice} at "
@@ -303,6 +303,7 @@ class SearchLoop:
             )
         return SearchResult(
             architecture=found,
+            choices=self.space.choices,
             candidates=ranked,
             probabilities=shares,
             strengths=strengths(method),

@@ -16,14 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, Place
 from ardor.bayes import Gates
 from ardor.bayes.curvature import hessian_product, largest_eigenvalue, shifted
 from ardor.data import Images, Normalise
-from ardor.layers.operations import ZERO
 from ardor.methods import Method
 from ardor.runtime.device import Runtime
-from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, place_of, together
+from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, together
 from ardor.searching.restarts import Rounds
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net, mean_score
@@ -86,11 +85,15 @@ class CollapseMonitor:
         for warning in warnings:
             self.stage.tell(warning)
         cells = {
-            place: {**kept.numbers(), "none_share": fmean(none[place]), "kept": kept.operations}
+            place.name: {
+                **kept.numbers(),
+                "none_share": fmean(none[place]),
+                "kept": kept.operations,
+            }
             for place, kept in places.items()
         }
         return {
-            **together(places).numbers(),
+            **together(places.values()).numbers(),
             "none_share": fmean([n for edges in none.values() for n in edges] or [0]),
             "curvature": curvature,
             "kept": dict(architecture.kept),
@@ -115,7 +118,7 @@ class CollapseMonitor:
 
     def numbers(self, architecture: Architecture) -> dict[str, float]:
         """What tables show: of an architecture, and of the whole search."""
-        found = together(kept_by(self.choices, architecture)).numbers()
+        found = together(kept_by(self.choices, architecture).values()).numbers()
         if "largest_curvature" in self.memory:
             found["largest_curvature"] = self.memory["largest_curvature"]
         if self.memory["collapsed"]:
@@ -137,13 +140,13 @@ class CollapseMonitor:
         gates = {name: torch.stack([draw[name] for draw in draws]).mean(0) for name in draws[0]}
         return architecture, gates
 
-    def _none(self, gates: Gates) -> dict[str, list[int]]:
-        """Place -> for each edge 1 where zero has the largest mean gate."""
-        found: dict[str, list[int]] = {}
+    def _none(self, gates: Gates) -> dict[Place, list[int]]:
+        """For each edge of a place 1 where no connection has the largest mean gate."""
+        found: dict[Place, list[int]] = {}
         for choice in self.choices:
             scores = mean_score(gates[choice.name]) if choice.name in gates else [1.0]
             best = choice.options[max(range(len(scores)), key=scores.__getitem__)]
-            found.setdefault(place_of(choice), []).append(int(best == ZERO))
+            found.setdefault(choice.place, []).append(int(choice.family(best) == "none"))
         return found
 
     def _curvature(self, gates: Gates) -> float | None:
@@ -218,7 +221,7 @@ class CollapseMonitor:
 
     def _undecided(self, architecture: Architecture) -> Iterator[str]:
         """Says so where all is kept at the end: drop rates had too few steps to go their way."""
-        there = {c.name: {*c.options} - {ZERO} for c in self.choices}
+        there = {c.name: {o for o in c.options if c.family(o) != "none"} for c in self.choices}
         whole = all(there[name] <= {*architecture.options[name]} for name in there)
         several = any(len(options) > 1 for options in there.values())
         if whole and several and self.stage.epoch + 1 == self.stage.timetable.epochs:

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ardor.architecture import Architecture, Probabilities, against_odds
+from ardor.architecture import (
+    Architecture,
+    Choice,
+    Probabilities,
+    against_odds,
+    choices_to_json,
+)
 from ardor.methods import Epochs
 from ardor.searching.likely import Likely
 
@@ -31,6 +37,7 @@ class SearchResult:
     """The architecture a search ends with, what it was chosen from, and how sure the method is."""
 
     architecture: Architecture
+    choices: tuple[Choice, ...]  # of its space
     candidates: tuple[Candidate, ...]  # best first
     probabilities: Probabilities
     strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
@@ -42,9 +49,11 @@ class SearchResult:
         """The content of architecture.json."""
         return {
             **self.architecture.to_json(),
+            "choices": choices_to_json(self.choices),
             "probabilities": self.probabilities,
             "against_odds": [
-                asdict(one) for one in against_odds(self.architecture.options, self.probabilities)
+                asdict(one)
+                for one in against_odds(self.choices, self.architecture.options, self.probabilities)
             ],
             "strengths": self.strengths,
             "left": self.removed,

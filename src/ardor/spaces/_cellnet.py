@@ -92,14 +92,15 @@ class Cell(Graph):
             squeeze(last, channels, style),
         ]
         place = space.places[index]
-        super().__init__(place, space.places[:index].count(place), space.nodes(), inputs)
+        copy = space.places[:index].count(place)
+        super().__init__(place.name, copy, space.nodes(), inputs)
         self.stride, self.channels = 2 if space.cells[index] == "R" else 1, channels
         for node, sources in self.sources.items():
             for source in sources:
                 name = f"{source}>{node}"
-                options = kept = space.operations_of(f"{place}/{name}")
+                options = kept = space.operations_of(f"{place.name}/{name}")
                 if architecture is not None:
-                    kept = architecture.options[f"{place}/{name}"]
+                    kept = architecture.options[f"{place.name}/{name}"]
                 stride = self.stride if source < 2 else 1
                 self.connect(name, options, kept, (channels, stride), style)
 

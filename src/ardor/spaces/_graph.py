@@ -134,8 +134,8 @@ class GraphNet(Net):
 
     def _of(self, choice: Choice) -> list[tuple[Graph, str]]:
         """The cells that a choice is made for, and its edge, or node, in them."""
-        place, _, edge = choice.name.rpartition("/")
-        return [(cell, edge) for cell in self._graphs() if cell.place == place]
+        edge = f"{'' if choice.source is None else choice.source}>{choice.target}"
+        return [(cell, edge) for cell in self._graphs() if cell.place == choice.place.name]
 
     def _graphs(self) -> list[Graph]:
         return [cell for cell in self.cells if isinstance(cell, Graph)]

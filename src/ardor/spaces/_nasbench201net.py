@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 OPERATIONS = (ZERO, "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 NODES, STAGES = 4, 3
-EDGES = tuple(f"{source}>{node}" for node in range(1, NODES) for source in range(node))
+LINKS = {f"{source}>{node}": (source, node) for node in range(1, NODES) for source in range(node)}
+EDGES = tuple(LINKS)
 
 
 class Nasbench201Net(GraphNet):

@@ -16,10 +16,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions, kind_of
+from ardor.architecture import Architecture, Choice, Decisions, Place
 from ardor.bayes import Gates
 from ardor.errors import ArdorError, unknown
-from ardor.layers.operations import OPS, SETS, ZERO, Style
+from ardor.layers.operations import OPS, SETS, ZERO, Style, families_of
 from ardor.settings.fields import Count
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
@@ -27,6 +27,7 @@ from ardor.spaces._edges import BY_EDGE, STATES
 from ardor.spaces._graph import check_candidates, check_partial, check_weights
 
 KINDS = {"N": "normal", "R": "reduce"}
+TITLES = {"N": "normal cell", "R": "reduction cell"}
 LARGEST = 100  # cells of a layout: more is a slip of the hand
 LAYOUT = re.compile(r"(\d*)([NR])")
 
@@ -113,16 +114,23 @@ class Cells(Space):
 
     def operations_of(self, edge: str) -> tuple[str, ...]:
         """The candidates of an edge, such as "normal/0>2", in gate order."""
-        if self.ops not in BY_EDGE:
-            return self.operations
-        place, _, link = edge.partition("/")
-        return BY_EDGE[self.ops][f"{kind_of(place)}/{link}"]
+        return self._candidates[edge]
 
     @cached_property
-    def places(self) -> tuple[str, ...]:
-        """For each cell the name under which its choices are made."""
+    def _candidates(self) -> Mapping[str, tuple[str, ...]]:
+        return {choice.name: choice.options for choice in self.choices if choice.kind == "op"}
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """For each cell the place in which its choices are made."""
         return tuple(
-            KINDS[kind] if self.shared else f"{KINDS[kind]}{index}"
+            Place(
+                KINDS[kind] if self.shared else f"{KINDS[kind]}{index}",
+                KINDS[kind],
+                TITLES[kind] if self.shared else f"{TITLES[kind]} {index}",
+                shrinks=kind == "R",
+                joins=True,
+            )
             for index, kind in enumerate(self.cells)
         )
 
@@ -147,15 +155,26 @@ class Cells(Space):
         for place, copies in Counter(self.places).items():
             for node in self.nodes():
                 sources = tuple(map(str, range(node)))
-                found.append(Choice(f"{place}/>{node}", "edge", sources, copies))
-                edges = [f"{place}/{source}>{node}" for source in sources]
-                found += [Choice(edge, "op", self.operations_of(edge), copies) for edge in edges]
+                name = f"{place.name}/>{node}"
+                found.append(Choice(name, "edge", sources, copies, place, target=node))
+                found += [self._link(place, copies, source, node) for source in range(node)]
         return tuple(found)
+
+    def _link(self, place: Place, copies: int, source: int, node: int) -> Choice:
+        """What is done on an edge."""
+        link = f"{source}>{node}"
+        own = BY_EDGE.get(self.ops)
+        options = own[f"{place.kind}/{link}"] if own else self.operations
+        families = families_of(options)
+        name = f"{place.name}/{link}"
+        return Choice(name, "op", options, copies, place, source, node, families)
 
     def check_size(self, architecture: Architecture | None = None) -> None:
         cells = []
         for place, (_, _, channels) in zip(self.places, self.widths, strict=True):
-            edges = [f"{place}/{source}>{node}" for node in self.nodes() for source in range(node)]
+            edges = [
+                f"{place.name}/{source}>{node}" for node in self.nodes() for source in range(node)
+            ]
             kept = [
                 self.operations_of(edge) if architecture is None else architecture.options[edge]
                 for edge in edges
@@ -242,7 +261,8 @@ class Cells(Space):
         return strength, best
 
     def _states(self) -> Iterator[tuple[str, int]]:
-        return ((place, node) for place in dict.fromkeys(self.places) for node in self.nodes())
+        places = dict.fromkeys(place.name for place in self.places)
+        return ((place, node) for place in places for node in self.nodes())
 
     def _table(
         self, scores: Gates, place: str, node: int

@@ -20,11 +20,18 @@ from torch import Tensor, nn
 from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
-from ardor.layers.operations import ZERO, Style
+from ardor.layers.operations import ZERO, Style, families_of
 from ardor.settings.fields import Count
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._graph import check_partial, check_weights
-from ardor.spaces._nasbench201net import EDGES, NODES, OPERATIONS, STAGES, Nasbench201Net
+from ardor.spaces._nasbench201net import (
+    EDGES,
+    LINKS,
+    NODES,
+    OPERATIONS,
+    STAGES,
+    Nasbench201Net,
+)
 
 LARGEST = 100  # cells of a stage: more is a slip of the hand
 SMALLEST = 2 ** (STAGES - 1)  # pixels of a side, halved between stages
@@ -52,7 +59,11 @@ class Nasbench201(Space):
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
-        return tuple(Choice(edge, "op", OPERATIONS, STAGES * self.cells) for edge in EDGES)
+        copies, families = STAGES * self.cells, families_of(OPERATIONS)
+        return tuple(
+            Choice(edge, "op", OPERATIONS, copies, source=source, target=node, families=families)
+            for edge, (source, node) in LINKS.items()
+        )
 
     def check_size(self, architecture: Architecture | None = None) -> None:
         kept = [OPERATIONS] * len(EDGES) if architecture is None else architecture.options.values()
