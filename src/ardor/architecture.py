@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from reprlib import repr as short
 from typing import Any, Literal, TypeVar, get_args
 
 from ardor.errors import ArdorError
@@ -49,13 +50,13 @@ class Choice:
     def __post_init__(self) -> None:
         if "." in self.name or len(set(self.options)) < 2 or self.copies < 1:
             raise ValueError(
-                f"no choice '{self.name}': it must have two options, a copy, and no dot in its name"
+                f"no choice {self.name!r}: it must have two options, a copy, and no dot in its name"
             )
         if self.families and len(self.families) != len(self.options):
-            raise ValueError(f"choice '{self.name}' must have a family for each option")
+            raise ValueError(f"choice {self.name!r} must have a family for each option")
         # Links run forward, or a drawing would have no left and right.
         if self.source is not None and (self.target is None or self.source >= self.target):
-            raise ValueError(f"choice '{self.name}' must lead to a later node than it reads")
+            raise ValueError(f"choice {self.name!r} must lead to a later node than it reads")
 
     def family(self, option: str) -> Family:
         """The family of an option; "other" where that is not said."""
@@ -119,7 +120,7 @@ class Architecture:
 def _options(kept: Any) -> tuple[str, ...]:
     """The kept options of a choice; a TypeError unless they are a list of names."""
     if not isinstance(kept, (list, tuple)) or not all(isinstance(name, str) for name in kept):
-        raise TypeError(f"not a list of options: {kept!r}")
+        raise TypeError(f"{short(kept)} is no list of options")
     return tuple(kept)
 
 
@@ -183,14 +184,14 @@ def _numbers(count: Any) -> tuple[str, ...]:
 def _typed(value: Any, *types: type[T]) -> T:
     """The value, if it is of just one of the types: True is no number here."""
     if type(value) not in types:
-        raise TypeError(f"{value!r} is no {types[0].__name__}")
+        raise TypeError(f"{short(value)} is no {types[0].__name__}")
     return value  # type: ignore[no-any-return]
 
 
 def _one_of(value: Any, known: tuple[T, ...]) -> T:
     """The value, if it is known."""
     if value not in known:
-        raise ValueError(f"{value!r} must be one of {', '.join(map(str, known))}")
+        raise ValueError(f"{short(value)} must be one of {', '.join(map(str, known))}")
     return value  # type: ignore[no-any-return]
 
 

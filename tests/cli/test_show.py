@@ -109,9 +109,9 @@ def test_an_older_file_is_shown_as_a_new_one_is(tmp_path: Path) -> None:
 def test_an_older_file_of_a_space_that_is_not_here_is_a_list(tmp_path: Path) -> None:
     old = {**FOUND.to_json(), "space": "lab.lost"}
     assert [row[:4] for row in rows(show(tmp_path, old))] == [
-        ["normal/>2", "", "", "0, 1"],
         ["normal/0>2", "", "", "sep conv 3×3"],
         ["normal/1>2", "", "", "skip connect"],
+        ["normal/>2", "", "", "0, 1"],
     ]
 
 

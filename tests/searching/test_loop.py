@@ -9,7 +9,7 @@ from standins.toy import Toy
 from torch import Tensor
 
 from ardor import methods
-from ardor.architecture import against_odds, certainty
+from ardor.architecture import Choice, against_odds, certainty
 from ardor.data import Images
 from ardor.models.scores import logits_of
 from ardor.runtime.device import Runtime
@@ -157,10 +157,13 @@ def test_certainty_is_that_of_what_is_kept_and_not_of_what_is_likeliest() -> Non
 
 def test_what_is_kept_against_the_odds_is_named_with_what_is_likelier() -> None:
     shares = {"a": {"x": 0.2, "y": 0.5, "none": 0.3}, "b": {"x": 0.3, "none": 0.7}}
-    (found,) = against_odds({"a": ("x",), "b": ("x",), "c": ("z",)}, shares)
+    options, families = ("x", "y", "none"), ("conv", "pool", "none")
+    choices = [Choice(name, "op", options, families=families) for name in ("a", "b")]
+    choices.append(Choice("c", "op", ("x", "z")))
+    (found,) = against_odds(choices, {"a": ("x",), "b": ("x",), "c": ("z",)}, shares)
     assert (found.choice, found.kept, found.probability) == ("a", "x", 0.2)
     assert (found.likelier, found.likelier_probability) == ("y", 0.5)
-    assert against_odds({"a": ("y",)}, shares) == []
+    assert against_odds(choices, {"a": ("y",)}, shares) == []
 
 
 def test_the_learned_gates_do_better_than_even_ones(bright: Images, tmp_path: Path) -> None:
