@@ -136,7 +136,7 @@ class ResumableLoop:
         if needed is not None:
             there, most = memory.free(self.runtime.device), needed.of(-(-images // micro_batches))
             self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
-            self.tell(memory.said(most, there))
+            self.tell(memory.in_words(most, there))
             memory.check(self.name, needed, there, images=images, micro_batches=micro_batches)
 
     def add(self, section: str, terms: Mapping[str, float]) -> None:
