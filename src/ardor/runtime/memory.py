@@ -49,7 +49,7 @@ class Need:
 
 
 def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
-    """What a step needs, from small forward passes; None if the bytes cannot be counted.
+    """The memory that a step needs, from small forward passes; None if the bytes cannot be counted.
 
     A step needs the most between forward and backward pass, and so the graph of a forward pass is
     measured. Random states and statistics of the net are put back afterwards.

@@ -1,4 +1,4 @@
-"""A stage that can be stopped at any step and continued as if it had not been.
+"""A stage that can be stopped at any step and continued as if nothing had happened.
 
 `search` and `train` are both loops over epochs and steps; what they share is here: where the loop
 stands, the running means of its terms, one log line and one checkpoint for each epoch.
@@ -76,7 +76,7 @@ class ResumableLoop:
 
     @property
     def round(self) -> int:
-        """Which round of the course the step under way is in; after an epoch, its last step."""
+        """Which round the step under way is in; after an epoch, its last step."""
         return round_at(self.begun, self.step_times.rounds)[0]
 
     @property
@@ -131,7 +131,7 @@ class ResumableLoop:
     def check_memory(
         self, net: nn.Module, images: int, micro_batches: int, forward: Callable[[int], object]
     ) -> None:
-        """Says what a step will need, before the first of them; an ArdorError if it is too much."""
+        """Reports the memory that a step will need; an ArdorError if it is too much."""
         needed = None if self.over else memory.need(net, forward)
         if needed is not None:
             there, most = memory.free(self.runtime.device), needed.of(-(-images // micro_batches))
@@ -146,7 +146,7 @@ class ResumableLoop:
             self.sums[key] = self.sums.get(key, 0.0) + value
 
     def tell(self, note: str) -> None:
-        """A word for whoever watches."""
+        """Reports a note."""
         self.runtime.report(replace(self._position(), note=note))
 
     def means(self) -> dict[str, dict[str, float]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ardor.data.arrays import check_labels, need, read_arrays
 from ardor.data.limit import Limit
 from ardor.data.pickles import read_plain_pickle
-from ardor.data.readers import Labelled, ReadImages, Wanted, found_in
+from ardor.data.readers import Labelled, ReadImages, Wanted, arrays_as_images
 from ardor.errors import ArdorError
 
 SHAPE = (3, 32, 32)
@@ -22,7 +22,7 @@ AGAIN = "download the set again, or remove the file"
 
 @dataclass(frozen=True)
 class Variant:
-    """What one set of the family calls its files."""
+    """The names of the files of one set of the family."""
 
     train: tuple[str, ...]
     test: str
@@ -84,7 +84,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> ReadImages:
-    """The training batches that are there, and the test batch."""
+    """The training batches that exist, and the test batch."""
     variant, suffix = next(_held(path))
     files = _batches(path, variant, suffix)
     _check_complete(files, path, variant, suffix)
@@ -94,7 +94,7 @@ def read(path: Path, wanted: Wanted) -> ReadImages:
     pixels, labels = (np.concatenate(arrays) for arrays in zip(*train, strict=True))
     whole = len(variant.train)
     notes = [f"only {len(train)} of {whole} training batches found"] if len(train) < whole else []
-    return found_in(path, (pixels, labels), test, classes=classes, notes=notes)
+    return arrays_as_images(path, (pixels, labels), test, classes=classes, notes=notes)
 
 
 def _held(path: Path) -> Iterator[tuple[Variant, str]]:
