@@ -1,4 +1,4 @@
-"""What choosing by the table's validation accuracies reaches: chance, and regularised evolution.
+"""Choosing by the validation accuracies of the table: by chance, and by regularised evolution.
 
 A query is the full training of one cell, which the table answers at once. Regularised evolution
 (Real et al. 2019) keeps the youngest `POPULATION` cells; the best of a few drawn from them has a
@@ -30,7 +30,7 @@ def chance(truth: Truth, random: np.random.Generator) -> Iterator[int]:
 
 
 def connected(truth: Truth, random: np.random.Generator) -> Iterator[int]:
-    """Of those, the rows without an empty edge: VINNAS and its like cannot choose one either."""
+    """Uniform rows without an empty edge: VINNAS and similar methods cannot choose one either."""
     return (row for row in chance(truth, random) if ZERO not in truth.operations[row])
 
 
