@@ -43,7 +43,7 @@ Measured = dict[str, Any]
 class Problem:
     """Logits of three operations for some images, (operations, images, classes), and the labels."""
 
-    said: Tensor
+    logits: Tensor
     labels: Tensor
 
     @classmethod
@@ -57,8 +57,8 @@ class Problem:
 
     def loss(self, gates: Tensor) -> Tensor:
         """The nll of an image under gates, (..., operations)."""
-        logits = torch.einsum("...k,knc->...nc", gates, self.said)
-        right = logits.log_softmax(-1)[..., torch.arange(IMAGES), self.labels]
+        mixed = torch.einsum("...k,knc->...nc", gates, self.logits)
+        right = mixed.log_softmax(-1)[..., torch.arange(IMAGES), self.labels]
         return -right.mean(-1)
 
     def expected(self, log_delta: Tensor, weight: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class Grid:
     printed: Mapping[str, Any]
     measure: str = "networks"  # what is measured of its runs
     preset: str = ""  # below all rows
-    note: str = ""  # what must be said beside its table
+    note: str = ""  # a remark below its table
 
     def cells(self) -> Iterator[tuple[str, int]]:
         """Row and seed, seed after seed, so that a stopped bench leaves rows to compare."""
@@ -93,7 +93,7 @@ def read(
     base = preset(found["preset"]) if "preset" in found else {}
     settings = found.get("settings", {})
     check_images(name, source, settings)
-    asked = [{} if source is None else {"data": {"source": source}}, *timed(time)]
+    given = [{} if source is None else {"data": {"source": source}}, *timed(time)]
     changes = {row: change_of(row, found["methods"]) for row in methods or found["methods"]}
     own = found.get("runs", {})
     counts = {row: own.get(row, found["seeds"]) if seeds is None else seeds for row in changes}
@@ -104,7 +104,7 @@ def read(
     return Grid(
         name=name,
         place="-".join([name, *named(source), *([time] if time else [])]),
-        rows={row: (base, settings, of, *asked) for row, of in changes.items()},
+        rows={row: (base, settings, of, *given) for row, of in changes.items()},
         counts={row: count for row, count in counts.items() if count},
         searched_by={row: first for row, first in searched_by if {row, first} <= changes.keys()},
         printed=printed(name, found.get("printed", {})),

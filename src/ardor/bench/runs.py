@@ -23,7 +23,7 @@ from ardor.runtime.files import read_bytes, read_log, write, write_json
 from ardor.runtime.origin import about
 from ardor.runtime.progress import Progress, unwatched
 
-# Benches that are no grid of runs: what measures them, in as many rounds as asked for.
+# Benches that are no grid of runs: what measures them, in as many rounds as changes for.
 APART: Mapping[str, Callable[..., dict[str, Any]]] = {
     "speed": speed.speed,
     "gradients": gradients.gradients,
@@ -32,8 +32,8 @@ APART: Mapping[str, Callable[..., dict[str, Any]]] = {
 
 def benches() -> dict[str, str]:
     """The benches that come with Ardor, each in a line."""
-    said = {"speed": str(speed.__doc__), "gradients": str(gradients.__doc__)}
-    return {**grid.names(), **{name: words.splitlines()[0] for name, words in said.items()}}
+    apart = {"speed": str(speed.__doc__), "gradients": str(gradients.__doc__)}
+    return {**grid.names(), **{name: words.splitlines()[0] for name, words in apart.items()}}
 
 
 def bench(
@@ -46,15 +46,15 @@ def bench(
     command: str,
     say: Callable[[str], None],
     on_progress: Callable[[Progress], None] = unwatched,
-    **asked: Any,
+    **changes: Any,
 ) -> dict[str, Any]:
     """Makes the runs that are not done yet, unless `so_far`; returns their results and a table.
 
-    Runs in earlier `results` are done. `asked` can be other images, rows, numbers of
+    Runs in earlier `results` are done. `changes` can be other images, rows, numbers of
     runs and times: see `grid.read`.
     """
     if name not in APART:
-        cells = grid.read(name, **asked)
+        cells = grid.read(name, **changes)
         measure = measure_of(cells, table)
         known = Known() if results is None else Known.read(results, cells, measure)
         work = Bench(
@@ -67,8 +67,8 @@ def bench(
             on_progress=on_progress,
         )
         return work.so_far() if so_far else work.finish()
-    rounds = asked.pop("seeds", None)
-    check_unasked(name, **asked, so_far=so_far, table=table, results=results)
+    rounds = changes.pop("seeds", None)
+    check_options(name, **changes, so_far=so_far, table=table, results=results)
     given = [] if rounds is None else [rounds]
     return APART[name](folder / name, *given, command=command, say=say)
 
@@ -76,7 +76,7 @@ def bench(
 def measure_of(cells: Grid, table: Path | None) -> Measure:
     """The measure of the runs of a grid."""
     if cells.measure != Truths.name:
-        check_unasked(cells.name, table=table)
+        check_options(cells.name, table=table)
         known = {measure.name: measure for measure in (Measure, Followed, Searches)}
         return known[cells.measure]()
     if table is None:
@@ -87,13 +87,13 @@ def measure_of(cells: Grid, table: Path | None) -> Measure:
     return Truths(Truth.read(table))
 
 
-def check_unasked(name: str, **asked: Any) -> None:
+def check_options(name: str, **changes: Any) -> None:
     """An ArdorError where a bench does not have the options that are given."""
     options = {"source": "--data", "chance": "--random", "so_far": "--so-far"}
-    for option, value in asked.items():
+    for option, value in changes.items():
         if value not in (None, (), False):
-            said = ",".join(value) if isinstance(value, tuple) else str(value)
-            given = [options.get(option, f"--{option}"), *([said] if value is not True else [])]
+            words = ",".join(value) if isinstance(value, tuple) else str(value)
+            given = [options.get(option, f"--{option}"), *([words] if value is not True else [])]
             raise ArdorError(f"{' '.join(given)} is not for the bench '{name}'", "leave it out")
 
 

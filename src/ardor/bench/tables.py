@@ -110,12 +110,12 @@ def optimum(best: Row) -> dict[str, str]:
 
 def watched(row: Row) -> list[str]:
     """The measures of collapse; of a search without gates only the operations it kept."""
-    said = [f"{row['skip_share']:.0%} skips, {row['pool_share']:.0%} pools"]
+    facts = [f"{row['skip_share']:.0%} skips, {row['pool_share']:.0%} pools"]
     if row.get("noise_share"):  # only where it is a candidate; older results do not have it
-        said.append(f"{row['noise_share']:.0%} noise")
+        facts.append(f"{row['noise_share']:.0%} noise")
     if row["largest_curvature"] is not None:
-        said.append(f"{row['collapsed']} of {row['seeds']} collapsed")
-    return said
+        facts.append(f"{row['collapsed']} of {row['seeds']} collapsed")
+    return facts
 
 
 def alike(row: Row) -> list[str]:
@@ -159,27 +159,27 @@ def printed(row: Row) -> dict[str, str]:
 
 def notes(result: Mapping[str, Any]) -> list[str]:
     """Notes below the table, a sentence or two each."""
-    said = []
+    lines = []
     if any(row.get("test_accuracy_best") is not None for row in result["table"]):
-        said.append(
+        lines.append(
             "In brackets: the run that is best on the test images, which decides nothing else."
         )
     if found := result.get("printed"):
-        said.append(f"As printed: {found['where']}. {found['note']}".strip())
+        lines.append(f"As printed: {found['where']}. {found['note']}".strip())
     if seconds := result.get("seconds_a_query"):
-        said.append(
+        lines.append(
             f"Accuracies are the table's, of {result['cells']:,} cells. A query is the full "
             f"training of one cell: {seconds:,.0f} s on the table's GPU, so that the time of one "
             "search pays for less than one."
         )
     if note := result.get("note"):
-        said.append(note)
+        lines.append(note)
     if draws := result.get("draws"):
-        said.append(
+        lines.append(
             f"Gradients of the expected loss in log delta and in the weights, in {draws:,} draws a "
             "problem: bias of their mean with its standard error, and standard deviation of one "
             "draw, both over the size of the true gradient; cosine of the mean and the true one."
         )
     if left := result.get("left"):
-        said.append(f"Runs of this bench that are not finished: {left}.")
-    return said
+        lines.append(f"Runs of this bench that are not finished: {left}.")
+    return lines

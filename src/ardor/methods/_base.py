@@ -78,7 +78,7 @@ class Method(nn.Module, ABC):
         return {}
 
     def per_image(self, progress: float) -> Mapping[str, Tensor]:
-        """Further named terms, in nats for each image: their weight does not depend on the data."""
+        """Further named terms, in nats for each image, however many images there are."""
         return {}
 
     def refit(self, curvature: Curvature) -> None:

@@ -19,7 +19,7 @@ class Darts(Categorical):
         self,
         space: Space,
         *,
-        order: Literal[1, 2] = 1,  # of the gates' gradient; 2 looks one weight step ahead
+        order: Literal[1, 2] = 1,  # of the gates' gradient; 2: one weight step ahead
         spread: Rate = 0.001,
     ) -> None:
         super().__init__(space, spread=spread)

@@ -96,7 +96,7 @@ class ResumableLoop:
 
     @property
     def in_time(self) -> bool:
-        """Whether there is time for another look at the held-out images."""
+        """Whether there is time to score the held-out images once more."""
         return not self.timetable.time or self.spent + self.step_times.look() <= self.timetable.time
 
     @property
@@ -120,7 +120,7 @@ class ResumableLoop:
             self._stepped = self.runtime.clock()
             self.step_times.add_step(
                 at, self._stepped - before
-            )  # with what was told of the one before
+            )  # with the report of the step before
             if self.timetable.fit(self.epoch, self.step, self.spent):
                 self.tell(f"{self.timetable.length.epochs:.3g} epochs fit into the time")
             self.runtime.report(self._position())
@@ -194,7 +194,7 @@ class ResumableLoop:
         means = self.means().get("train", {})
         left = self.timetable.left(self.epoch, self.step, self.spent)
         epochs = self.timetable.epochs if self.timetable.fitted else 0
-        # What is said after the end is of the last epoch.
+        # After the end, the report is of the last epoch.
         epoch = max(1, self.epoch if self.over else self.epoch + 1)
         return Progress(self.name, epoch, epochs, self.progress, left, means)
 
@@ -223,7 +223,7 @@ class ResumableLoop:
         return sorted((self.run / "checkpoint").glob(f"{self.name}-*.safetensors"))
 
     def _restore(self) -> None:
-        """Takes up the newest checkpoint that is whole."""
+        """Takes up the newest checkpoint that is not damaged."""
         checkpoints = self._checkpoints()
         for path in reversed(checkpoints):
             try:

@@ -15,7 +15,7 @@ RECENT = 50  # steps that tell how fast the machine is now
 AIM = 0.95  # of the time: machines are noisy, and the stage must end in time
 LEAST = 0.85  # of the time: a stage that would end sooner is made longer
 WAITING = 0.1  # of the time: after it, fewer measured steps are enough
-LOOKING = 0.2  # of the time: for one epoch's look at held-out images and those at the end
+LOOKING = 0.2  # of the time: to score held-out images, after an epoch and at the end
 SHORTEST = 0.25  # of an epoch: a shorter one at the end is not worth its validation
 
 
@@ -57,7 +57,7 @@ class StepTimes:
         looks: int = 0,
     ) -> None:
         self.slower_from, self.slower, self.rounds = slower_from, slower, rounds
-        self.looks = looks  # at held-out images, after the last epoch
+        self.looks = looks  # how often held-out images are scored after the last epoch
         self.guess = between
         self._steps = tuple(deque[float](maxlen=RECENT) for _ in range(2))
         self._between = deque[float](maxlen=RECENT)
@@ -71,7 +71,7 @@ class StepTimes:
         return round_at(progress, self.rounds)[1] >= self.slower_from
 
     def cheap(self, progress: float) -> float:
-        """The share of the whole way that was cheap up to there."""
+        """The share of all steps that come before that progress and are early ones."""
         number, share = round_at(progress, self.rounds)
         return (number * self.slower_from + min(share, self.slower_from)) / self.rounds
 
@@ -98,7 +98,7 @@ class StepTimes:
         return self.guess * (self.step(late=False) or self.step(late=True) / self.slower)
 
     def look(self) -> float:
-        """One look at the held-out images: the cheapest that was seen between two epochs."""
+        """Seconds to score the held-out images once: the least between two epochs."""
         return min(self._between, default=self.between())
 
     def left(self, length: Length, at: float, epoch: int, steps: int) -> float:
@@ -120,7 +120,7 @@ class Timetable:
         self.step_times = step_times or StepTimes()
         self.length = Length(float(epochs))
         self.fitted = not time  # whether it is known how many epochs there will be
-        self.share = 1.0  # of the held-out images, to look at
+        self.share = 1.0  # of the held-out images that are scored
 
     @property
     def epochs(self) -> int:

@@ -65,8 +65,8 @@ SEARCHES: dict[str, Search] = {
 
 def best_of(truth: Truth, search: Search, seed: int, queries: tuple[int, ...]) -> list[int]:
     """The row that is best on validation images after each of these numbers of queries."""
-    asked = list(islice(search(truth, np.random.default_rng(seed)), max(queries)))
-    return [max(asked[:count], key=truth.validation.__getitem__) for count in queries]
+    rows = list(islice(search(truth, np.random.default_rng(seed)), max(queries)))
+    return [max(rows[:count], key=truth.validation.__getitem__) for count in queries]
 
 
 def table(truth: Truth) -> list[dict[str, Any]]:

@@ -152,16 +152,16 @@ def alternated(size: Size, rounds: int, kept: SavedTimings) -> list[Measured]:
 
 def in_own_process(name: str, size: Size) -> Measured:
     """The result of `alone` in a new process: the memory of one contender would hide another's."""
-    asked = json.dumps({"name": name, **asdict(size)})
+    request = json.dumps({"name": name, **asdict(size)})
     done = subprocess.run(
-        [sys.executable, "-m", "ardor.bench.speed.speed", asked],
+        [sys.executable, "-m", "ardor.bench.speed.speed", request],
         env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
         capture_output=True,
         text=True,
     )
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
-        raise ArdorError(f"cannot measure '{name}': {said}", "is there memory left for it?")
+        message = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+        raise ArdorError(f"cannot measure '{name}': {message}", "is there memory left for it?")
     return dict(json.loads(done.stdout))
 
 

@@ -63,7 +63,7 @@ streetcar sunflower sweet_pepper table tank telephone television tiger tractor t
 turtle wardrobe whale willow_tree wolf woman worm
 """
 
-# Its twenty coarse classes are left aside: what is told apart are the hundred fine ones.
+# Its twenty coarse classes are not used: networks learn the hundred fine ones.
 CIFAR100 = Variant(
     train=("train",),
     test="test",
@@ -140,7 +140,7 @@ def _class_names(folder: Path, variant: Variant) -> tuple[str, ...]:
 
 def _distinct(path: Path, names: Sequence[str | bytes]) -> tuple[str, ...]:
     """The names as text, or an error where two classes have one name."""
-    # Bytes that are no UTF-8 are told as they are: two names never become one.
+    # Bytes that are not UTF-8 are kept as escapes, so that two names never become one.
     texts = [n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names]
     repeated = next((name for name, count in Counter(texts).items() if count > 1), None)
     if repeated is not None:
