@@ -129,7 +129,7 @@ class DropPath(nn.Module):
 class Mixed(nn.Module):
     """The candidates of one choice, to be added up under their gates.
 
-    With `partial` channels, the first of every so many goes through them; the others skip them.
+    Where channels are partial, the first 1 / `partial` of them go through; the others skip them.
     """
 
     def __init__(
@@ -145,9 +145,7 @@ class Mixed(nn.Module):
         self.candidates = nn.ModuleDict(candidates)
         self.gate_of = {name: options.index(name) for name in candidates}
         self.drop_path = DropPath()
-        self.hard = (
-            False  # whether candidates under gates of zero are left out even while the gates learn
-        )
+        self.hard = False  # whether gates of zero shut candidates even while gates learn
 
     def forward(self, x: Tensor, gates: Tensor | None = None) -> Terms:
         """The candidates that are computed; `gates` is (batch | 1, options)."""
