@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from ardor.cli import cli
 from ardor.errors import ArdorError
 from ardor.pipeline.estimate import LONG, TIMED, timed, total
-from ardor.runtime.memory import ROOM, Need
+from ardor.runtime.memory import MARGIN, Need
 from ardor.training.timetable import StepTimes, Timetable
 
 MB = 2**20
@@ -106,7 +106,7 @@ def test_a_dry_search_counts_no_more_images_than_are_looked_at(
 
 
 def test_a_step_that_does_not_fit_is_timed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ardor.runtime.memory.free", lambda device: ROOM * 150.0 * MB)
+    monkeypatch.setattr("ardor.runtime.memory.free", lambda device: MARGIN * 150.0 * MB)
     shown = ardor("run", "images.npz", *TINY, "--dry-run")
     assert "140 MB" in shown.stdout  # four images at a time: 100 + 4 * 10
     assert "--set search.accumulate=2\n" in shown.stdout

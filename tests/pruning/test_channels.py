@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ardor.data import Normalise
 from ardor.errors import ArdorError
-from ardor.layers.blocks import PointwiseBlock, SeparableBlock
+from ardor.layers.convolutions import PointwiseBlock, SeparableBlock
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.exporters.onnx import export, latencies, to_onnx
 from ardor.models.model import Model
@@ -26,7 +26,7 @@ from ardor.models.sizes import (
 from ardor.models.smaller import compact, prune
 from ardor.pruning.channels import ties
 from ardor.pruning.cut import cut_, widths
-from ardor.pruning.dead_weights import without_dead
+from ardor.pruning.dead_weights import without_dead_weights
 from ardor.pruning.trace import Step, layers_of, trace
 from ardor.spaces.cells import Cells
 
@@ -125,7 +125,7 @@ def test_every_weight_that_is_left_has_an_effect(ops: str) -> None:
     for module in model.net.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.bias, 1.0, 2.0)  # no rectifier is shut for all images
-    net = without_dead(model.net, trace(model.net, model.shape)).double()
+    net = without_dead_weights(model.net, trace(model.net, model.shape)).double()
     pixels = images(30).double()
     idle, left = [], 0
     with torch.no_grad():
@@ -161,7 +161,7 @@ class Two(nn.Module):
 
 
 def cleaned(net: nn.Module) -> nn.Module:
-    return without_dead(net, trace(net, (1, 6, 6)))
+    return without_dead_weights(net, trace(net, (1, 6, 6)))
 
 
 def test_a_constant_channel_moves_into_the_mean_of_the_next_norm() -> None:

@@ -8,15 +8,15 @@ from torch import Tensor
 from ardor.bayes import Gates
 
 Map = Callable[[Tensor], Tensor]  # of vectors
-SPENT = 1e-12  # of a product: less than that left of it is rounding
-ONE = 1e-4  # how far from one the sum of a softmax may be
+ROUNDING = 1e-12  # share of a product below which a remainder is rounding error
+TOLERANCE = 1e-4  # how far from one the sum of a softmax may be
 
 
 def largest_eigenvalue(product: Map, start: Tensor, iterations: int) -> tuple[float, Tensor]:
     """The largest eigenvalue of a symmetric matrix, and its unit vector, by products with it alone.
 
-    The best of the Krylov space of `start` (Lanczos 1950, with full orthogonalisation). It is never
-    below what as many power iterations give, exact after as many products as there are
+    The largest in the Krylov space of `start` (Lanczos 1950, with full orthogonalisation): never
+    below the result of as many power iterations, exact after as many products as there are
     dimensions, and the largest by value, not by magnitude. NaN where a product is not finite.
     """
     basis: list[Tensor] = []
@@ -25,10 +25,11 @@ def largest_eigenvalue(product: Map, start: Tensor, iterations: int) -> tuple[fl
     for _ in range(iterations):
         basis.append(vector)
         products.append(product(vector))
-        rest = _without(_without(products[-1], basis), basis)  # once leaves a trace of rounding
-        if not rest.norm() > SPENT * products[-1].norm():
+        # Twice, as rounding in the first pass leaves a trace of the basis.
+        remainder = _orthogonal(_orthogonal(products[-1], basis), basis)
+        if not remainder.norm() > ROUNDING * products[-1].norm():
             break
-        vector = rest / rest.norm()
+        vector = remainder / remainder.norm()
     within = torch.stack(basis) @ torch.stack(products).T
     if not within.isfinite().all():
         return float("nan"), start
@@ -36,8 +37,8 @@ def largest_eigenvalue(product: Map, start: Tensor, iterations: int) -> tuple[fl
     return values[-1].item(), vectors[:, -1] @ torch.stack(basis)
 
 
-def _without(vector: Tensor, basis: list[Tensor]) -> Tensor:
-    """What is orthogonal to all of a basis."""
+def _orthogonal(vector: Tensor, basis: list[Tensor]) -> Tensor:
+    """The part of a vector that is orthogonal to all of a basis."""
     for other in basis:
         vector = vector - (other @ vector) * other
     return vector
@@ -49,10 +50,10 @@ def hessian_product(gradient: Map, step: float) -> Map:
 
 
 def shifted(gates: Gates, by: Tensor) -> Gates:
-    """The gates where all strengths, one after another in `by`, have moved by that much.
+    """The gates after all strengths have moved; `by` holds the changes one after another.
 
-    Gates that sum to one are a softmax of strengths: so that for DARTS these are its alphas. Any
-    others are strengths themselves. What has left the supernet, with a gate of zero, stays out.
+    Gates that sum to one are taken as a softmax of strengths, which for DARTS are its alphas. Any
+    others are strengths themselves. Removed options, with a gate of zero, stay removed.
     """
     parts = torch.split(by, [gate.numel() for gate in gates.values()])
     moved = {}
@@ -63,7 +64,7 @@ def shifted(gates: Gates, by: Tensor) -> Gates:
 
 
 def _is_softmax(gate: Tensor) -> bool:
-    return bool((gate >= 0).all() and ((gate.sum(-1) - 1).abs() < ONE).all())
+    return bool((gate >= 0).all() and ((gate.sum(-1) - 1).abs() < TOLERANCE).all())
 
 
 def gauss_newton_diagonal(logits_at: Callable[[Gates], Tensor], gates: Gates) -> Gates:

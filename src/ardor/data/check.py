@@ -1,4 +1,4 @@
-"""What is in a data set and what would be wrong with learning from it, in plain words."""
+"""A summary of a data set, with warnings about problems for learning from it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from torch import Tensor
 from ardor.data.images import Dataset, Images
 
 IMBALANCE = 10  # times as many images in the largest class as in the smallest
-FEW = 10  # images of a class under which nothing can be said about it
+FEW = 10  # a class with fewer images is too small to measure anything
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Summary:
 
 
 def check(data: Dataset) -> Summary:
-    """What is in a data set, class by class, with warnings."""
+    """Counts class by class, with warnings."""
     classes = _counts(data)
     problems = [*_class_problems(classes), *_image_problems(data)]
     return Summary(data.name, classes, data.shape, data.notes, problems)

@@ -17,16 +17,16 @@ from ardor.errors import ArdorError
 SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
-# Only these decoders: a file that calls itself .png could else reach Ghostscript.
+# Only these decoders: otherwise a file named .png could reach Ghostscript.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 DEEP = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
 GREY = DEEP | {"1", "L", "LA", "La"}
-SPENT = 16  # bytes a pixel on the way: as decoded, in full colour, on white, and without alpha
+DECODING = 16  # bytes for a pixel: as decoded, in full colour, on white, and without alpha
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the first bytes of an image file say, as stored: not yet turned upright."""
+    """The header of an image file; sizes as stored, not yet turned upright."""
 
     width: int
     height: int
@@ -115,8 +115,8 @@ def _opened(path: Path, limit: Limit) -> Iterator[Image.Image]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path, formats=FORMATS) as image:
-                spent = SPENT * image.width * image.height
-                limit.unpack(path, spent, path.stat().st_size, "scale it down, or leave it out")
+                needed = DECODING * image.width * image.height
+                limit.unpack(path, needed, path.stat().st_size, "scale it down, or leave it out")
                 yield image
     except (ArdorError, MemoryError):
         raise

@@ -1,4 +1,4 @@
-"""From what a person types, a folder, a file or a known name, to a data set ready to learn from."""
+"""A folder, a file or a known name, as a person types it, becomes a data set to learn from."""
 
 import os
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ SMALLEST = 8  # side of an image that a network can still halve three times
 
 
 class Missing(ArdorError):
-    """Nothing is where images were to be."""
+    """There is no such file or folder."""
 
 
 def place_of(source: str) -> str:
-    """The absolute path of a source; empty for one that is a name, and needs no path."""
+    """The absolute path of a source; empty for a known name, which needs no path."""
     path = os.path.expanduser(source)
     named = path == os.path.basename(path) and source in names()
     return "" if named or not os.path.exists(path) else os.path.abspath(path)
@@ -52,14 +52,14 @@ def load(
     memory: int = 0,
     seed: int = 0,
 ) -> Dataset:
-    """The data set at a path or of a known name; 0 leaves size and channels as they are found.
+    """The data set at a path or of a known name; 0 leaves size and channels as they are.
 
     The set's own test images are used where there are some; else the fraction `test` is held out.
-    `memory` are the bytes that reading may take; 0 is half of what is free.
+    `memory` is how many bytes reading may take; 0 allows half of the free memory.
     """
     _check_settings(size, channels, test)
     wanted = Wanted(size, channels, skip_broken, Limit(memory))
-    with _told(source):
+    with _named_errors(source):
         return _loaded(os.fspath(source), wanted, test, seed)
 
 
@@ -81,7 +81,7 @@ def _loaded(source: str, wanted: Wanted, test: float, seed: int) -> Dataset:
 
 
 def _resolve(source: str) -> tuple[Reader, Path]:
-    """The reader for a source, and its path; a bare word stays one, so that it can be a name."""
+    """The reader for a source, and its path; a bare word may be a name and is left as it is."""
     path = Path(os.path.expanduser(source))
     path = path if source == path.name else path.absolute()
     for name in names() if source else ():
@@ -117,14 +117,14 @@ def _missing(source: str) -> ArdorError:
 
 
 @contextmanager
-def _told(source: str) -> Iterator[None]:
-    """Tells a file that may not be opened, or memory that does not suffice, by the name."""
+def _named_errors(source: str) -> Iterator[None]:
+    """Turns errors of the disk and of memory into an ArdorError that names the source."""
     try:
         yield
     except OSError as error:
         raise ArdorError(
             f"cannot read {error.filename or source}: {error.strerror or error}",
-            "check that the file is whole and may be read",
+            "check that the file is complete and may be read",
         ) from error
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
@@ -136,7 +136,7 @@ def _told(source: str) -> Iterator[None]:
 
 
 def _shaped(images: Images, wanted: Wanted, path: Path) -> tuple[Images, list[str]]:
-    """The images in the size and colour asked for, and what was done to them."""
+    """The images in the size and colour that are wanted, and notes on the changes."""
     pixels, notes = images.pixels, []
     size, channels = wanted.size, wanted.channels
     count, colours, height, width = pixels.shape

@@ -14,22 +14,15 @@ from torch import Tensor, nn
 
 from ardor.architecture import FAMILIES, Family
 from ardor.errors import ArdorError
-from ardor.layers.blocks import (
-    BarePool,
-    Chain,
-    FactorizedReduce,
-    PointwiseBlock,
-    PoolBlock,
-    SeparableBlock,
-    WholeBlock,
-)
+from ardor.layers.blocks import BarePool, Chain, PoolBlock
+from ardor.layers.convolutions import FactorizedReduce, FullBlock, PointwiseBlock, SeparableBlock
 
 ZERO = "none"
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the operations of a net are dressed: the conv, the normalisation and the order."""
+    """Choices for all operations of a net: the conv, the normalisation and their order."""
 
     conv: type[nn.Conv2d] = nn.Conv2d
     relu_last: bool = False  # VINNAS: op-BN-ReLU; otherwise DARTS: ReLU-op-BN
@@ -48,7 +41,7 @@ class Style:
         return nn.BatchNorm2d(channels, affine=final, track_running_stats=final)
 
     def stem_norm(self, channels: int) -> nn.BatchNorm2d:
-        """The stem's: DARTS leaves it its scale even while searching, VINNAS does not."""
+        """For the stem: in DARTS it has a scale even while searching, in VINNAS it does not."""
         final = not self.searching
         scaled = final or not self.relu_last
         return nn.BatchNorm2d(channels, affine=scaled, track_running_stats=final)
@@ -71,7 +64,7 @@ def dilated(channels: int, stride: int, style: Style, *, size: int) -> nn.Module
 
 
 def block(channels: int, stride: int, style: Style, size: int, *, dilation: int) -> SeparableBlock:
-    """One depthwise and one pointwise convolution, dressed."""
+    """One depthwise and one pointwise convolution, with ReLU and BatchNorm."""
     depthwise = style.conv(
         channels,
         channels,
@@ -96,18 +89,18 @@ def seven_by_one(channels: int, stride: int, style: Style) -> nn.Module:
     )
 
 
-def whole(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+def full(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
     """A full convolution, the "nor_conv" of NAS-Bench-201."""
     if size == stride == 1 and not style.relu_last:
         return squeeze(channels, channels, style)
     conv = style.conv(channels, channels, size, stride=stride, padding=size // 2, bias=False)
     if stride > 1 or style.relu_last:
         return style.block(channels, conv)
-    return Chain(WholeBlock(conv, style.norm(channels)))
+    return Chain(FullBlock(conv, style.norm(channels)))
 
 
 def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
-    """A 3x3 pool; the average leaves the padding out."""
+    """A 3x3 pool; the average does not count the padding."""
     pooling = (
         nn.MaxPool2d(3, stride, padding=1)
         if kind == "max"
@@ -119,7 +112,7 @@ def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
 
 
 def skip(channels: int, stride: int, style: Style) -> nn.Module:
-    """The identity, or what comes nearest to it at half the size."""
+    """The identity; with a stride, a factorised reduction to half the size."""
     return nn.Identity() if stride == 1 else halve(channels, channels, style)
 
 
@@ -151,7 +144,7 @@ class Noise(nn.Module):
 
 
 def noise(channels: int, stride: int, style: Style) -> Noise:
-    """What must never be chosen: it learns nothing and tells nothing of the input."""
+    """An operation that must never be chosen: it learns nothing and ignores its input."""
     return Noise(stride)
 
 
@@ -179,8 +172,8 @@ OPS: dict[str, Operation] = {
     "max_pool_3x3": Operation(partial(pool, kind="max"), "pool"),
     "avg_pool_3x3": Operation(partial(pool, kind="avg"), "pool"),
     "skip_connect": Operation(skip, "skip"),
-    "nor_conv_1x1": Operation(partial(whole, size=1), "conv"),
-    "nor_conv_3x3": Operation(partial(whole, size=3), "conv"),
+    "nor_conv_1x1": Operation(partial(full, size=1), "conv"),
+    "nor_conv_3x3": Operation(partial(full, size=3), "conv"),
     "noise": Operation(noise, "noise"),
 }
 
@@ -207,7 +200,7 @@ SEVEN = (
     "dil_conv_5x5",
 )
 
-# Named sets in the order of their papers; zero has no builder: it is what is left out.
+# Named sets in the order of their papers; zero has no builder, as it computes nothing.
 SETS: dict[str, tuple[str, ...]] = {
     "vinnas": TEN,
     "darts": (ZERO, *SEVEN),

@@ -1,4 +1,4 @@
-"""The model card: what a network is, where it came from and how well it does."""
+"""The model card: the kind, origin, size and scores of a network."""
 
 import html
 import json
@@ -39,7 +39,7 @@ MEASURES = {
     "nll": "test negative log-likelihood, nats",
     "ece": "test calibration error",
 }
-# What markdown gives a meaning to within a line, with what makes an address a link.
+# Characters with a meaning in markdown, and those that make an address a link.
 MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
 
 

@@ -64,7 +64,7 @@ class Model(nn.Module):
             write(filling / "README.md", card)
 
     def to_json(self) -> dict[str, Any]:
-        """What is needed beside the weights."""
+        """All that is needed besides the weights: architecture, classes, preprocessing."""
         with torch.device("meta"):
             cut = record(self.net, space_of(self.architecture).build(self.architecture))
         return {
@@ -116,7 +116,7 @@ def class_names(folder: Path, given: Any, count: int) -> tuple[str, ...]:
 
 
 def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """An ArdorError that names the first tensor that is not as the network needs it."""
+    """An ArdorError that names the first tensor whose shape or type does not fit the network."""
     for name in sorted(given.keys() | wanted.keys()):
         found, needed = (
             str(tuple(tensors[name].shape)) if name in tensors else "absent"
@@ -133,7 +133,7 @@ def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str,
 
 
 def check_values(folder: Path, model: Model) -> None:
-    """An ArdorError that names the first tensor by which no image would have a probability."""
+    """An ArdorError that names the first tensor with values that give no probabilities."""
     for name, tensor in model.state_dict().items():
         if not tensor.isfinite().all():
             raise no_network(folder, name, "numbers that are not finite")
@@ -144,7 +144,7 @@ def check_values(folder: Path, model: Model) -> None:
 
 
 def no_network(folder: Path, name: str, what: str) -> ArdorError:
-    """The error for weights that nothing can be computed with."""
+    """The error for weights that cannot be used."""
     return ArdorError(
         f"weights in '{folder}' are of no use: '{name}' has {what}",
         "put back what Ardor wrote there, or train again into a new run",

@@ -1,4 +1,4 @@
-"""A model made smaller: weights that are only noise zeroed, what does nothing taken out."""
+"""A model made smaller: weights that are only noise zeroed, channels without effect removed."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from ardor.spaces import of as space_of
 def prune(model: Model, threshold: float = PRUNE_AT) -> Model:
     """A network of plain weights: the means, zero where log(sigma^2 / mu^2) >= threshold.
 
-    A model with plain weights comes back as it is, but for the auxiliary head.
+    A model with plain weights is returned unchanged, but without its auxiliary head.
     """
     architecture = without_auxiliary(model.architecture)
     net = space_of(architecture).build(architecture)

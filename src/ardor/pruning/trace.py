@@ -1,8 +1,8 @@
-"""How channels flow through a network: its steps, and what each of them does to channels.
+"""How channels flow through a network: its steps, and the effect of each on the channels.
 
 A network is run once, on one blank image, and every function of torch that it calls is noted: no
-space need describe its nets a second time. What is not known here is opaque: it is taken to read
-all that it is given, and none of its channels is ever touched.
+space need describe its nets a second time. A function that is not known here is opaque: it is
+assumed to read all of its inputs, and none of its channels is ever removed.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 Kind = Literal["input", "conv", "depthwise", "norm", "relu", "same", "add", "cat", "opaque"]
 Layer = nn.Conv2d | nn.Linear | nn.BatchNorm2d
 
-# Functions that may take every channel apart and leave constant ones as they are.
+# Functions that may treat every channel on its own and leave constant ones as they are.
 POOLS = ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "pad", "mean")
 SUMS = ("add", "__add__", "__radd__")
 
@@ -30,7 +30,7 @@ class Step:
     inputs: tuple[int, ...]
     width: int  # channels of its output
     layer: str = ""  # the module that has its weights
-    still: bool = True  # a constant map stays constant: no zeros are put around it
+    still: bool = True  # a constant channel stays constant: no zeros are put around it
 
 
 def trace(net: nn.Module, shape: Sequence[int]) -> tuple[Step, ...]:
@@ -56,7 +56,7 @@ class Recorder(TorchFunctionMode):
         self.layers = {id(m.weight): (name, m) for name, m in layers_of(net).items()}
         self.steps: list[Step] = []
         self.places: dict[int, int] = {}  # id of a tensor -> the step that made it
-        self.held: list[Tensor] = []  # so that no other tensor gets its id
+        self.held: list[Tensor] = []  # kept alive, so that no other tensor gets their ids
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -72,7 +72,7 @@ class Recorder(TorchFunctionMode):
         self.steps.append(step)
 
     def step(self, func: Any, args: Any, kwargs: Any, made: Tensor) -> Step:
-        """What a call does to channels."""
+        """The step for a call of a function of torch."""
         given = list(tensors([*args, *kwargs.values()]))
         step = self.opaque(given, made)
         for weight in given:
@@ -107,7 +107,7 @@ def layers_of(net: nn.Module) -> dict[str, Layer]:
 
 
 def kind_of(layer: Layer) -> Kind:
-    """What a layer does to channels."""
+    """The kind of step for a layer with weights."""
     if isinstance(layer, nn.BatchNorm2d):
         return "norm" if layer.affine and layer.track_running_stats else "opaque"
     if not is_depthwise(layer):
@@ -121,7 +121,7 @@ def is_depthwise(layer: nn.Module) -> bool:
 
 
 def pooled(step: Step, func: Any, args: Any, kwargs: Any) -> Step:
-    """A step that takes every channel apart, if it does: tried on maps that differ by channel."""
+    """A step that treats every channel on its own, if it does: tried on maps that differ."""
     values = torch.arange(1, step.width + 1, dtype=args[0].dtype)
     ramp = torch.ones_like(args[0]) * values[:, None, None]
     made = func(ramp, *args[1:], **kwargs)

@@ -21,7 +21,7 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass
 class Runtime:
-    """The device a run uses, its seed, and who is told of progress."""
+    """The device a run uses, its seed, and where it reports progress."""
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     seed: int = 0
@@ -48,18 +48,18 @@ class Runtime:
         return batch.to(self.device, memory_format=torch.channels_last)
 
     def shuffled(self, count: int, *key: int) -> Tensor:
-        """A permutation by the seed and `key` alone, so that an epoch can be redone."""
+        """A permutation that depends on the seed and `key` alone: an epoch can be redone."""
         generator = torch.Generator().manual_seed(self.seed_of(*key))
         return torch.randperm(count, generator=generator)
 
     def seed_of(self, *key: int) -> int:
-        """A seed that follows from the run's and `key`."""
+        """A seed made from the seed of the run and `key`."""
         seed = np.random.SeedSequence([self.seed, *key]).generate_state(1, np.uint64)[0]
         return int(seed) >> 1
 
     @contextmanager
     def apart(self, *key: int) -> Iterator[None]:
-        """Random numbers of the CPU by the seed and `key` alone; those outside go on as before."""
+        """Random numbers of the CPU depend on the seed and `key` alone; outside nothing changes."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self.seed_of(*key))
             yield

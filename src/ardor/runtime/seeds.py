@@ -1,4 +1,4 @@
-"""Random states: all of them, taken and put back."""
+"""The states of all random generators, saved and restored."""
 
 import random
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def restore_random_states(tensors: Mapping[str, Tensor], facts: Mapping[str, Any
         torch.cuda.set_rng_state(tensors["cuda"])
     kind, *rest = facts["numpy"]
     if type(rest[0]) is not int or not 0 <= rest[0] <= len(tensors["numpy"]):
-        raise ValueError(f"{rest[0]!r} is no place in the random numbers")  # numpy does not look
+        raise ValueError(f"{rest[0]!r} is no place in the random numbers")  # numpy does not check
     np.random.set_state((kind, tensors["numpy"].numpy().astype(np.uint32), *rest))
     version, gauss = facts["python"]
     if not isinstance(gauss, float | None):

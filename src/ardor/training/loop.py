@@ -1,4 +1,4 @@
-"""A stage that can be stopped at any step and continued as if it had not been.
+"""A stage that can be stopped at any step and continued as if nothing had happened.
 
 `search` and `train` are both loops over epochs and steps; what they share is here: where the loop
 stands, the running means of its terms, one log line and one checkpoint for each epoch.
@@ -76,7 +76,7 @@ class ResumableLoop:
 
     @property
     def round(self) -> int:
-        """Which round of the course the step under way is in; after an epoch, its last step."""
+        """Which round the step under way is in; after an epoch, its last step."""
         return round_at(self.begun, self.step_times.rounds)[0]
 
     @property
@@ -96,7 +96,7 @@ class ResumableLoop:
 
     @property
     def in_time(self) -> bool:
-        """Whether there is time for another look at the held-out images."""
+        """Whether there is time to score the held-out images once more."""
         return not self.timetable.time or self.spent + self.step_times.look() <= self.timetable.time
 
     @property
@@ -120,7 +120,7 @@ class ResumableLoop:
             self._stepped = self.runtime.clock()
             self.step_times.add_step(
                 at, self._stepped - before
-            )  # with what was told of the one before
+            )  # with the report of the step before
             if self.timetable.fit(self.epoch, self.step, self.spent):
                 self.tell(f"{self.timetable.length.epochs:.3g} epochs fit into the time")
             self.runtime.report(self._position())
@@ -131,12 +131,12 @@ class ResumableLoop:
     def check_memory(
         self, net: nn.Module, images: int, micro_batches: int, forward: Callable[[int], object]
     ) -> None:
-        """Says what a step will need, before the first of them; an ArdorError if it is too much."""
+        """Reports the memory that a step will need; an ArdorError if it is too much."""
         needed = None if self.over else memory.need(net, forward)
         if needed is not None:
             there, most = memory.free(self.runtime.device), needed.of(-(-images // micro_batches))
             self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
-            self.tell(memory.said(most, there))
+            self.tell(memory.in_words(most, there))
             memory.check(self.name, needed, there, images=images, micro_batches=micro_batches)
 
     def add(self, section: str, terms: Mapping[str, float]) -> None:
@@ -146,7 +146,7 @@ class ResumableLoop:
             self.sums[key] = self.sums.get(key, 0.0) + value
 
     def tell(self, note: str) -> None:
-        """A word for whoever watches."""
+        """Reports a note."""
         self.runtime.report(replace(self._position(), note=note))
 
     def means(self) -> dict[str, dict[str, float]]:
@@ -194,7 +194,7 @@ class ResumableLoop:
         means = self.means().get("train", {})
         left = self.timetable.left(self.epoch, self.step, self.spent)
         epochs = self.timetable.epochs if self.timetable.fitted else 0
-        # What is said after the end is of the last epoch.
+        # After the end, the report is of the last epoch.
         epoch = max(1, self.epoch if self.over else self.epoch + 1)
         return Progress(self.name, epoch, epochs, self.progress, left, means)
 
@@ -223,7 +223,7 @@ class ResumableLoop:
         return sorted((self.run / "checkpoint").glob(f"{self.name}-*.safetensors"))
 
     def _restore(self) -> None:
-        """Takes up the newest checkpoint that is whole."""
+        """Takes up the newest checkpoint that is not damaged."""
         checkpoints = self._checkpoints()
         for path in reversed(checkpoints):
             try:

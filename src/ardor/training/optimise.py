@@ -37,7 +37,7 @@ def held(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
 def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:
     """The optimiser of the weights, as configured."""
     parameters = list(net.parameters())
-    # Not `fused`: on a CPU it takes weights and gradients for the same layout in memory.
+    # Not `fused`: on a CPU it assumes that weights and gradients have the same layout in memory.
     settings: dict[str, Any] = {"weight_decay": config.weight_decay, "foreach": True}
     if config.optimiser == "sgd":
         return SGD(parameters, config.rate, momentum=config.momentum, **settings)

@@ -1,4 +1,4 @@
-"""Training the found network from scratch, with weights that can be pruned or with plain ones."""
+"""Training the chosen network from scratch, with variational weights or plain ones."""
 
 import copy
 from pathlib import Path
@@ -44,7 +44,7 @@ def train(
 def tune(
     model: Model, images: Images, config: TrainConfig, *, run: Path, runtime: Runtime
 ) -> Model:
-    """A pruned network after some more epochs: what is zero stays zero. Resumable as `train` is."""
+    """A pruned network after some more epochs: zeros stay zero. Resumable as `train` is."""
     parts = split_validation(images, config, runtime.seed)
     net = copy.deepcopy(model.net)
     loop = TrainLoop(model.architecture, parts, config, run, runtime, pruned=net)
@@ -80,7 +80,7 @@ class TrainLoop:
         self.net = runtime.place(new)
         self.drawing = True  # variational weights, and not their means
         self.weights = list(self.net.parameters())
-        self.stays = [weight.detach() != 0 for weight in self.weights] if pruned else []
+        self.unpruned = [weight.detach() != 0 for weight in self.weights] if pruned else []
         self.optimiser = weight_optimiser(self.net, config)
         self.size = min(config.batch, len(self.images))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
@@ -123,8 +123,8 @@ class TrainLoop:
         batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
         loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
-        for weight, stays in zip(self.weights, self.stays, strict=False):
-            weight.grad = torch.where(stays, weight.grad, 0.0)  # type: ignore[arg-type]
+        for weight, unpruned in zip(self.weights, self.unpruned, strict=False):
+            weight.grad = torch.where(unpruned, weight.grad, 0.0)  # type: ignore[arg-type]
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
         self.optimiser.step()
@@ -144,9 +144,9 @@ class TrainLoop:
         return objective(fit, kl, dataset_size=batch.dataset_size)
 
     def grown(self) -> float:
-        """What the KL of the weights counts by now; they are drawn only while it counts.
+        """The present weight of the KL; while it is zero, weights are not drawn.
 
-        Without it their variances would but shrink, and drawing them takes twice the time.
+        Without the KL their variances would only shrink, and drawing takes twice the time.
         """
         if not self.config.variational:
             return 0.0
@@ -157,7 +157,7 @@ class TrainLoop:
         return grown
 
     def trial(self, images: int) -> Loss:
-        """The loss of some blank images, for what it holds in memory at the most."""
+        """The loss of some blank images, to measure the memory that it takes."""
         self.net.train()
         kl_counts = self.config.kl if self.config.variational else 0.0
         return self.loss(Batch.zeros(images, self.images.pixels, self.runtime), 1, kl_counts)

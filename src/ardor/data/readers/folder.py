@@ -14,7 +14,7 @@ from ardor.data.readers import ReadImages, Wanted
 from ardor.errors import ArdorError
 
 HELD_OUT = ("test", "val")  # the first that exists is the test set
-LARGEST, SMALLEST = 64, 8  # sides that are chosen when none is asked for
+LARGEST, SMALLEST = 64, 8  # limits of the side that is chosen when none is given
 NAMED = 10  # files named in a note; more are counted
 
 Classes = Mapping[str, list[Path]]  # class -> its files, both in order of name
@@ -52,7 +52,7 @@ def _layout(path: Path) -> tuple[Classes, Classes, list[str]]:
     """Files to train on and to test on by class, and a note on folders that are neither."""
     folders = _folders(path)
     inner = _classes(folders["train"]) if "train" in folders else {}
-    # A train may also be a class, next to the car and the bus.
+    # "train" may also be a class, next to cars and buses.
     if not inner and not ("train" in folders and folders.keys() <= {"train", *HELD_OUT}):
         classes = _classes(path)
         return classes, {}, _left_out(folders.keys() - classes.keys())
@@ -132,7 +132,7 @@ def _images(
 
 
 def _changes(headers: Collection[Header], shape: tuple[int, int, int]) -> list[str]:
-    """What was done to images that did not have the shape already."""
+    """Notes on the changes to images of another shape."""
     channels, height, width = shape
     notes: list[str] = []
     if any((header.width, header.height) != (width, height) for header in headers):
