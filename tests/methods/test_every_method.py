@@ -17,7 +17,7 @@ from ardor.errors import Interrupted
 from ardor.methods import Method
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import search
-from ardor.searching.result import Found
+from ardor.searching.result import SearchResult
 from ardor.settings.merge import resolve
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
@@ -68,7 +68,7 @@ def config_of(name: str, **settings: object) -> SearchConfig:
     return resolve(own, {"search": {"batch": 8, "augment": [], **settings}}).search
 
 
-def find(name: str, space: Space, images: Images, run: Path, **settings: object) -> Found:
+def find(name: str, space: Space, images: Images, run: Path, **settings: object) -> SearchResult:
     runtime = Runtime.start("cpu", 0)
     method = make(name, space)
     return search(space, method, images, config_of(name, **settings), run=run, runtime=runtime)

@@ -16,7 +16,7 @@ from ardor.methods.vinnas import Vinnas
 from ardor.pipeline.resolve import layered
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import search
-from ardor.searching.result import Found
+from ardor.searching.result import SearchResult
 from ardor.settings.merge import resolve
 from ardor.settings.sections import SearchConfig
 from ardor.spaces.cells import Cells
@@ -135,7 +135,7 @@ def config_of(**settings: object) -> SearchConfig:
     return resolve({"search": {**Vinnas.search, **given}}).search
 
 
-def find(images: Images, run: Path, runtime: Runtime, tie: str, **settings: object) -> Found:
+def find(images: Images, run: Path, runtime: Runtime, tie: str, **settings: object) -> SearchResult:
     torch.manual_seed(0)
     method = Vinnas(PLACES, tie=tie)
     return search(PLACES, method, images, config_of(**settings), run=run, runtime=runtime)
