@@ -36,7 +36,7 @@ def frozen(net: nn.Module) -> nn.Module:
 
 def some(images: int) -> Batch:
     pixels = torch.randn(images, *SPACE.image, dtype=torch.double)
-    return Batch(pixels, torch.arange(images) % 3, of=50)
+    return Batch(pixels, torch.arange(images) % 3, dataset_size=50)
 
 
 class Penalised(methods.find("darts")):
@@ -73,12 +73,12 @@ def test_an_auxiliary_head_is_counted_in_parts_too() -> None:
     kept = space.strongest({c.name: torch.rand(1, 1, len(c.options)) for c in space.choices})
     net = frozen(space.build(kept))
     net.training = True  # for the head; the norms stay as they are
-    batch = Batch(torch.randn(9, 1, 8, 8, dtype=torch.double), torch.arange(9) % 3, of=9)
+    batch = Batch(torch.randn(9, 1, 8, 8, dtype=torch.double), torch.arange(9) % 3, dataset_size=9)
     slopes = []
     for parts in (1, 4):
         fit = likelihood(net, batch, {}, smoothing=0.0, auxiliary_weight=0.4, micro_batches=parts)
         assert "auxiliary" in fit
-        loss = objective(fit, {}, of=9)
+        loss = objective(fit, {}, dataset_size=9)
         slopes.append(torch.autograd.grad(loss.total, list(net.parameters())))
     assert all(torch.allclose(a, b, **EXACT) for a, b in zip(*slopes, strict=True))
 

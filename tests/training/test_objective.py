@@ -64,7 +64,7 @@ def test_weights_are_put_back_even_after_an_error() -> None:
 
 def test_the_objective_divides_penalties_by_the_images_once() -> None:
     fit = {"nll": torch.tensor(2.0), "auxiliary": torch.tensor(0.5), "accuracy": torch.ones(())}
-    loss = objective(fit, {"kl": torch.tensor(50.0)}, of=100)
+    loss = objective(fit, {"kl": torch.tensor(50.0)}, dataset_size=100)
     assert loss.total.item() == pytest.approx(3.0)
     assert loss.terms == {"loss": 3.0, "nll": 2.0, "auxiliary": 0.5, "kl": 0.5, "accuracy": 1.0}
 
@@ -98,7 +98,7 @@ def test_the_likelihood_smooths_labels_and_weighs_the_auxiliary_head(head: str) 
 
 def small_net() -> tuple[Random, nn.Module, Batch, Gates]:
     gates = {c.name: torch.rand(c.copies, 1, len(c.options)) for c in SPACE.choices}
-    batch = Batch(torch.randn(5, *SPACE.image), torch.tensor([0, 1, 2, 0, 1]), of=50)
+    batch = Batch(torch.randn(5, *SPACE.image), torch.tensor([0, 1, 2, 0, 1]), dataset_size=50)
     return Random(SPACE), SPACE.build(), batch, gates
 
 
