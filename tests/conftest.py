@@ -15,8 +15,9 @@ from ardor.runtime.progress import Progress
 torch.set_num_threads(1)
 
 
-def pytest_collection_finish() -> None:
-    """Whoever collects garbage need not look at all that was imported, which takes 0.2 s."""
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> None:
+    """Whoever collects garbage need not look at all that is imported, which takes 0.2 s."""
     gc.collect()
     gc.freeze()
 

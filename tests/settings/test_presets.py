@@ -179,7 +179,7 @@ def check_resumes(begin: Callable[[Path, Runtime], Loop], folder: Path) -> None:
     assert [key for key in found if not torch.equal(found[key], expected[key])] == []
 
 
-# Those whose nets no other has, with more or fewer channels or states, heads or epochs.
+# Those whose nets no larger one stands for.
 BUILT = ["sivdnas-cifar10", "sivdnas-imagenet", "sivdnas-cifar10-small"]
 SEARCHED = ["vinnas-mnist", "vinnas-fashion-v1", "vinnas-cifar10", *BUILT]
 TRAINED = ["vinnas-mnist", "vinnas-fashion", "vinnas-fashion-v1", "vinnas-cifar10", *BUILT]
