@@ -137,15 +137,14 @@ def test_zeros_stay_zero_and_the_rest_learns(model: Model, bright: Images, tmp_p
     assert lines[-1]["held_out"]["accuracy"] >= 0
 
 
-@pytest.mark.parametrize("stop", [1, 4])
 def test_stopped_and_resumed_fine_tuning_is_the_same(
-    stop: int, model: Model, bright: Images, tmp_path: Path
+    model: Model, bright: Images, tmp_path: Path
 ) -> None:
     small = compact(prune(model, -1.0))
     start = Runtime.start
     whole = tune(small, bright, TUNE, run=tmp_path / "whole", runtime=start("cpu", 0))
     with pytest.raises(Interrupted):
-        tune(small, bright, TUNE, run=tmp_path / "broken", runtime=stopping_at(stop))
+        tune(small, bright, TUNE, run=tmp_path / "broken", runtime=stopping_at(1))
     resumed = tune(small, bright, TUNE, run=tmp_path / "broken", runtime=start("cpu", 0))
     for name, tensor in whole.state_dict().items():
         assert torch.equal(tensor, resumed.state_dict()[name]), name

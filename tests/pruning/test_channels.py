@@ -72,17 +72,16 @@ def apart(one: Model, other: Model, pixels: Tensor) -> float:
 def test_the_compact_network_computes_the_same(
     ops: str, keep: float, many: bool, tmp_path: Path
 ) -> None:
-    for seed in range(2):
-        model = network(ops, keep, seed, many=many)
-        small = compact(model)
-        pixels = images()
-        assert apart(small, model, pixels) < 1e-5
-        exact = copy.deepcopy(model).double()
-        assert apart(compact(exact), exact, pixels.double()) < 1e-12
-        assert nonzero_parameters(small.net) <= nonzero_parameters(model.net)
-        assert parameters(small.net) <= parameters(model.net)
-        small.save(tmp_path / str(seed), card="")
-        assert torch.equal(Model.load(tmp_path / str(seed))(pixels), small(pixels))
+    model = network(ops, keep, 0, many=many)
+    small = compact(model)
+    pixels = images()
+    assert apart(small, model, pixels) < 1e-5
+    exact = copy.deepcopy(model).double()
+    assert apart(compact(exact), exact, pixels.double()) < 1e-12
+    assert nonzero_parameters(small.net) <= nonzero_parameters(model.net)
+    assert parameters(small.net) <= parameters(model.net)
+    small.save(tmp_path, card="")
+    assert torch.equal(Model.load(tmp_path)(pixels), small(pixels))
 
 
 def test_much_leaves_where_little_is_left() -> None:

@@ -178,8 +178,8 @@ def test_off_keeps_all_and_changes_nothing(
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-@pytest.mark.parametrize("stop", [3, 12, 15])  # before, at the end of and after epoch three
-@pytest.mark.parametrize("method", [darts, vinnas])
+# Before, at the end of and after epoch three.
+@pytest.mark.parametrize(("method", "stop"), [(darts, 3), (darts, 12), (vinnas, 15)])
 def test_stopped_and_resumed_it_is_the_same(
     method: object, stop: int, bright: Images, tmp_path: Path
 ) -> None:

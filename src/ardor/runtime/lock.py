@@ -105,9 +105,13 @@ def _put(own: Path) -> None:
         "process": os.getpid(),
         "since": datetime.now().astimezone().isoformat(" ", "seconds"),
     }
+    part = own.with_name(f".{stamp()}.{threading.get_ident()}.part")
     try:
-        own.write_text(json.dumps(owner) + "\n")
+        part.write_text(json.dumps(owner) + "\n")
+        part.replace(own)  # whole, for those who read it at once
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         raise ArdorError(
             f"cannot write '{own}': {error.strerror}",
             "free some space, or choose a folder you may write to",

@@ -57,10 +57,15 @@ def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
     device = next(net.parameters()).device
     buffers = [(buffer, buffer.clone()) for buffer in net.buffers()]
     states = random_states()
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()  # or garbage of before might leave in between
     try:
         # The first pass is not counted: it also fills caches that are kept.
         _, few, more = (_held(device, forward, images) for images in (TRIED[0], *TRIED))
     finally:
+        if collecting:
+            gc.enable()
         restore_random_states(*states)
         with torch.no_grad():
             for buffer, before in buffers:
@@ -74,8 +79,7 @@ def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
 
 
 def _held(device: torch.device, forward: Callable[[int], object], images: int) -> int:
-    """Bytes that the result of a pass keeps."""
-    gc.collect()  # or garbage might be freed during the measurement
+    """Bytes that the result of a pass holds on to."""
     before = in_use(device)
     graph = forward(images)
     held = in_use(device) - before
