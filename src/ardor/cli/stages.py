@@ -26,7 +26,7 @@ def train(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Train the architecture that RUN's search found, from scratch."""
+    """Train the architecture that RUN's search found."""
     from ardor.pipeline.run import Run
     from ardor.settings.merge import assignment
 

@@ -15,10 +15,11 @@ from ardor.pruning.cut import fit_, record
 from ardor.runtime.files import read_object, replaced_folder, write, write_json
 from ardor.runtime.tensors import load as load_tensors
 from ardor.runtime.tensors import save as save_tensors
-from ardor.spaces import Net
+from ardor.spaces import Net, network
 from ardor.spaces import of as space_of
 
 FORMAT = 1
+SEARCHED = "searched"  # the form of a network with the supernet's weights: no other has an entry
 
 
 class Model(nn.Module):
@@ -66,11 +67,13 @@ class Model(nn.Module):
     def to_json(self) -> dict[str, Any]:
         """All that is needed besides the weights: architecture, classes, preprocessing."""
         with torch.device("meta"):
-            cut = record(self.net, space_of(self.architecture).build(self.architecture))
+            built = network(self.architecture, as_searched=self.net.as_searched)
+        cut = record(self.net, built)
         return {
             "format": FORMAT,
             "architecture": self.architecture.to_json(),
             "weights": "variational" if self.variational else "plain",
+            **({"form": SEARCHED} if self.net.as_searched else {}),
             **({"compact": cut} if cut else {}),
             "classes": list(self.classes),
             "preprocessing": {
@@ -87,7 +90,8 @@ class Model(nn.Module):
         architecture = Architecture.from_json(settings.get("architecture"))
         space = space_of(architecture)
         conv = VariationalConv2d if settings.get("weights") == "variational" else nn.Conv2d
-        channels, net = space.image[0], space.build(architecture, conv=conv)
+        searched = as_searched(folder, settings.get("form"))
+        channels, net = space.image[0], network(architecture, conv=conv, as_searched=searched)
         if "compact" in settings:
             fit_(net, space.image, settings["compact"], folder / "config.json")
         model = cls(
@@ -101,6 +105,16 @@ class Model(nn.Module):
         model.load_state_dict(tensors)
         check_values(folder, model)
         return model.eval()
+
+
+def as_searched(folder: Path, given: Any) -> bool:
+    """Whether a network has the supernet's form; an ArdorError where its file says neither."""
+    if given not in (None, SEARCHED):
+        raise ArdorError(
+            f"form in '{folder / 'config.json'}' is {given!r}; must be '{SEARCHED}', or left out",
+            "put back what Ardor wrote there",
+        )
+    return given is not None
 
 
 def class_names(folder: Path, given: Any, count: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from ardor.layers.variational import PRUNE_AT
 from ardor.models.model import Model
 from ardor.pruning.channels import compact as compact_net
 from ardor.pruning.threshold import fill_
+from ardor.spaces import network
 from ardor.spaces import of as space_of
 
 
@@ -16,7 +17,7 @@ def prune(model: Model, threshold: float = PRUNE_AT) -> Model:
     A model with plain weights is returned unchanged, but without its auxiliary head.
     """
     architecture = without_auxiliary(model.architecture)
-    net = space_of(architecture).build(architecture)
+    net = network(architecture, as_searched=model.net.as_searched)
     fill_(net, model.net, threshold)
     return Model(net, model.normalise, architecture, model.classes).eval()
 

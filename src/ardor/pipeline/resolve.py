@@ -110,6 +110,7 @@ def completed(config: Config) -> Config:
     whole = searched(**space)
     whole.check_size()
     check_network(config, whole)
+    check_start(config)
     named = {
         "space": {"name": config.space["name"], **space},
         "method": {"name": config.method["name"], **method},
@@ -129,6 +130,31 @@ def check_network(config: Config, searched: spaces.Space) -> None:
                 f"network settings {config.network} change the choice '{name}' of the search",
                 "they may change sizes such as channels, or how often a shared cell is repeated",
             )
+
+
+def check_start(config: Config) -> None:
+    """An ArdorError where the network is to have weights of the search, but not their sizes."""
+    if config.train.start == "scratch":
+        return
+    searched = complete("space", spaces.find(config.space["name"]), unnamed(config.space))
+    final = final_space(config)
+    for name, value in searched.items():
+        if name != "auxiliary" and getattr(final, name) != value:
+            raise ArdorError(
+                f"network.{name} = {getattr(final, name)!r} must be {value!r}, as in the search, "
+                "with train.start = 'search'",
+                f"leave network.{name} as it is in the search, or train from scratch: "
+                "--set train.start=scratch",
+            )
+
+
+def check_scratch(config: Config) -> None:
+    """An ArdorError where weights of a search are asked for and there is none."""
+    if config.train.start == "search":
+        raise ArdorError(
+            "train.start = 'search' needs a search, and an architecture is given instead",
+            "leave out --architecture to search, or train from scratch: --set train.start=scratch",
+        )
 
 
 def final_space(config: Config) -> spaces.Space:

@@ -9,17 +9,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ardor import data, discover, spaces
 from ardor.architecture import Architecture, Choice, choices_to_json
 from ardor.errors import ArdorError
 from ardor.models.model import Model
 from ardor.models.smaller import prune
-from ardor.pipeline.resolve import final_space, resolved, sizes, unnamed
+from ardor.pipeline.resolve import (
+    check_scratch,
+    check_start,
+    final_space,
+    resolved,
+    sizes,
+    unnamed,
+)
 from ardor.runtime.device import Runtime, find_device
 from ardor.runtime.files import check_links, clean, new_folder, read_json, read_object, write_json
 from ardor.runtime.lock import hold
 from ardor.runtime.origin import FORMAT, about
 from ardor.runtime.progress import Progress, unwatched
+from ardor.runtime.tensors import load as load_tensors
 from ardor.settings.merge import merge, resolve
 from ardor.settings.sections import Config
 
@@ -32,6 +42,7 @@ WRITTEN = {
     "export": "export/model.onnx",
     "report": "report.html",
 }
+SEARCHED = "searched/weights.safetensors"  # what the found architecture learned in the supernet
 # ResumableLoop -> what may still change when it begins: the search has been made with the rest.
 CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
 # Entries of config.json that are no settings.
@@ -70,6 +81,8 @@ class Run:
         if folder is not None:
             check_free(Path(folder))
         config, images = resolved(layers)
+        if given:
+            check_scratch(config)
         while True:
             place = free_folder(config) if folder is None else Path(folder)
             run = cls(place, config, stages, data.place_of(config.data.source))
@@ -190,7 +203,9 @@ class Run:
         """An ArdorError unless what the stage begins with is there and fits."""
         find_device(self.config.device)
         if stage == "train":
+            check_start(self.config)
             spaces.of(self.network).build(self.network)
+            self.learned()
         elif stage == "prune":
             self.trained()
 
@@ -287,6 +302,18 @@ class Run:
     def network(self) -> Architecture:
         """The found architecture at the size of the final network."""
         return final_space(self.config).architecture(dict(self.architecture.kept))
+
+    def learned(self) -> dict[str, Tensor] | None:
+        """The weights of the search that the training begins with; None where it has new ones."""
+        if self.config.train.start == "scratch":
+            return None
+        path = self.folder / SEARCHED
+        if not path.exists():
+            raise ArdorError(
+                f"'{self.folder}' has kept no weights of a search, as train.start = 'search' needs",
+                "train from scratch: --set train.start=scratch; or search again into a new folder",
+            )
+        return load_tensors(path)[0]
 
     def trained(self) -> Model:
         """The trained network, with its variances."""

@@ -13,11 +13,12 @@ from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
 from ardor.pipeline.prune_stage import smaller
 from ardor.pipeline.resolve import completed, unnamed
-from ardor.pipeline.run import CHANGEABLE, NO_COST, STAGES, WRITTEN, Run
+from ardor.pipeline.run import CHANGEABLE, NO_COST, SEARCHED, STAGES, WRITTEN, Run
 from ardor.reporting import draw
 from ardor.reporting import report as report_page
 from ardor.runtime.cost import measured
 from ardor.runtime.files import write, write_json
+from ardor.runtime.tensors import save
 from ardor.searching.loop import search as search_space
 from ardor.training.train import train as train_network
 
@@ -58,6 +59,7 @@ def search(run: Run) -> Figures:
     found = search_space(
         space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
     )
+    save(run.folder / SEARCHED, found.weights, {})
     write(
         run.folder / "architecture.svg",
         draw(found.architecture, found.choices, found.probabilities),
@@ -67,7 +69,7 @@ def search(run: Run) -> Figures:
 
 
 def train(run: Run) -> Figures:
-    """Trains the network from scratch."""
+    """Trains the network: new weights, or those of the search."""
     runtime = run.runtime()
     model = train_network(
         run.network,
@@ -76,6 +78,7 @@ def train(run: Run) -> Figures:
         run.config.train,
         run=run.folder,
         runtime=runtime,
+        searched=run.learned(),
     )
     model.cpu().save(run.folder / "trained", card=card(run.folder, model))
     return {}

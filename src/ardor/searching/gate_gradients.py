@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ardor.bayes import Gates
 from ardor.bayes.curvature import gauss_newton_diagonal
+from ardor.layers.norms import add_statistics_, measured, norms_of, remove_statistics_
 from ardor.methods import Curvature, Method
 from ardor.spaces import Net
 from ardor.training.objective import Batch, Loss, likelihood, objective, to_device
@@ -118,24 +119,16 @@ def frozen_statistics(net: Net, images: Tensor, gates: Gates) -> Iterator[None]:
     A supernet normalises by the statistics of its batch, so that one image's gates would act on
     another's logits; frozen, each image stands alone. Nothing of the net is changed afterwards.
     """
-    norms = [
-        m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and not m.track_running_stats
-    ]
+    norms = [norm for norm in norms_of(net) if not norm.track_running_stats]
     was_training = net.training
     for norm in norms:
-        norm.track_running_stats, norm.momentum = True, 1.0
-        norm.running_mean = torch.zeros(norm.num_features, device=images.device)
-        norm.running_var = torch.ones(norm.num_features, device=images.device)
-        norm.train()
+        add_statistics_(norm, images.device)
     try:
-        with torch.no_grad():
-            for module in net.modules():
-                module.training = module in norms
-            net(images, gates)
         net.eval()
+        with torch.no_grad(), measured(norms):
+            net(images, gates)
         yield
     finally:
         for norm in norms:
-            norm.track_running_stats, norm.momentum = False, 0.1
-            norm.running_mean = norm.running_var = None
+            remove_statistics_(norm)
         net.train(was_training)

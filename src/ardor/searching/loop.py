@@ -13,6 +13,7 @@ from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
 from ardor.schedules import RATES
 from ardor.searching.gate_gradients import curvature_of, searching, unrolled_gradients_
+from ardor.searching.handover import cut_out
 from ardor.searching.held_out import HeldOut
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
@@ -314,4 +315,5 @@ class SearchLoop:
                 "certainty": certainty(found.options, shares),
                 "against_odds": len(odd),
             },
+            weights=cut_out(self.net, self.space, found, self.method.conv),
         )

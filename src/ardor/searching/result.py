@@ -1,8 +1,10 @@
 """What a search ends with: an architecture, what it was chosen from, and how sure that is."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from torch import Tensor
 
 from ardor.architecture import (
     Architecture,
@@ -44,6 +46,8 @@ class SearchResult:
     removed: Epochs  # what left the supernet, each after which epoch
     likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
     watched: Mapping[str, float]  # what the collapse watch saw, and how sure the search is
+    # What the architecture has learned in the supernet, by name; see handover.py.
+    weights: Mapping[str, Tensor] = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The content of architecture.json."""

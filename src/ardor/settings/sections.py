@@ -10,6 +10,7 @@ from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Ti
 # In percent, or a share where it is at most 1, as which it is kept.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
+Start = Literal["scratch", "search"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 METHOD = "vinnas"  # unless another is named
 LARGEST = 2**20  # bytes of a TOML file
@@ -75,8 +76,9 @@ class SearchConfig(Fitting):
 
 
 class TrainConfig(Fitting):
-    """The training of the found network, from scratch."""
+    """The training of the found network."""
 
+    start: Start = "scratch"  # or "search", with its weights: whole after hard gates, as of gdas
     epochs: int = Field(default=60, ge=0, le=LONGEST)
     rate: Rate = 0.005
     weight_decay: Amount = 0.0

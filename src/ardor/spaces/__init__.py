@@ -3,12 +3,15 @@
 import sys
 from typing import Any
 
+from torch import nn
+
 from ardor import discover
 from ardor.architecture import Architecture
+from ardor.layers.norms import complete_, norms_of
 from ardor.settings.fields import complete
 from ardor.spaces._base import Net, Space, foreign, mean_score
 
-__all__ = ["Net", "Space", "find", "foreign", "make", "mean_score", "names", "of"]
+__all__ = ["Net", "Space", "find", "foreign", "make", "mean_score", "names", "network", "of"]
 
 
 def find(name: str) -> type[Space]:
@@ -32,3 +35,19 @@ def of(architecture: Architecture) -> Space:
     space = make(architecture.space, dict(architecture.settings))
     space.check(architecture)
     return space
+
+
+def network(
+    architecture: Architecture, *, conv: type[nn.Conv2d] = nn.Conv2d, as_searched: bool = False
+) -> Net:
+    """The network of an architecture; `as_searched` in the form that has the supernet's weights.
+
+    In that form, too, its BatchNorms have a scale, and statistics by which each image stands alone.
+    """
+    net = of(architecture).build(architecture, conv=conv, as_searched=as_searched)
+    if as_searched:
+        for norm in norms_of(net):
+            complete_(norm)
+        net.forget_shapes_()
+        net.as_searched = True
+    return net

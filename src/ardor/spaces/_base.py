@@ -22,6 +22,8 @@ from ardor.layers.variational import Variational
 class Net(nn.Module, ABC):
     """A supernet, or a network: the same supernet with candidates left out."""
 
+    as_searched = False  # a network in the supernet's form, as `spaces.network` builds it
+
     @abstractmethod
     def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
         """Logits; while training also those of auxiliary heads, where the net has any."""
@@ -104,8 +106,8 @@ class Space(ABC):
     ) -> Net:
         """The supernet, or the network of `architecture`.
 
-        A network has full BatchNorms (and an auxiliary head, where the space has one), unless it
-        is built `as_searched`: then it is exactly what the supernet computes with those gates.
+        A network has full BatchNorms (and an auxiliary head, where the space has one). Built
+        `as_searched` it computes exactly what the supernet does with those gates.
         """
 
     def check_size(self, architecture: Architecture | None = None) -> None:

@@ -33,7 +33,7 @@ class CellNet(GraphNet):
         self.cells = nn.ModuleList(cells)
         self.auxiliary: nn.Module | None = None
         self.auxiliary_after = space.cells.rfind("R")
-        if space.auxiliary and not style.searching and "R" in space.cells:
+        if space.auxiliary and architecture is not None and "R" in space.cells:
             width = space.states * cells[self.auxiliary_after].channels
             self.auxiliary = AuxiliaryHead(width, space.classes, halved=space.halvings > 0)
         self.classify = linear_for(style.conv)(space.states * cells[-1].channels, space.classes)

@@ -89,7 +89,8 @@ class Graph(nn.Module):
         found = []
         for node, sources in self.sources.items():
             there = [
-                (mixed.candidates, name, silent(candidate, source in zero))
+                # What passes partial channels by is no zero, and needs a candidate to pass by.
+                (mixed.candidates, name, mixed.partial == 1 and silent(candidate, source in zero))
                 for source in sources
                 if isinstance(mixed := dict(self.edges.items()).get(f"{source}>{node}"), Mixed)
                 for name, candidate in mixed.candidates.items()

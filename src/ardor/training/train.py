@@ -1,25 +1,27 @@
-"""Training the chosen network from scratch, with variational weights or plain ones."""
+"""Training the chosen network, with weights that can be pruned or with plain ones."""
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ardor.architecture import Architecture
 from ardor.data import Images, Normalise, augment, stratified
+from ardor.errors import ArdorError
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.runtime.device import Runtime
 from ardor.schedules import ramp
 from ardor.settings.sections import TrainConfig
-from ardor.spaces import Net
-from ardor.spaces import of as space_of
+from ardor.spaces import Net, network
 from ardor.training.accumulate import micro_batches_of
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss, likelihood, objective
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
+from ardor.training.start import recalibrate_, take_
 from ardor.training.timetable import StepTimes, Timetable
 
 
@@ -31,11 +33,16 @@ def train(
     *,
     run: Path,
     runtime: Runtime,
+    searched: Mapping[str, Tensor] | None = None,
 ) -> Model:
-    """The trained network; continues from the newest checkpoint in `run`, if there is one."""
-    loop = TrainLoop(
-        architecture, split_validation(images, config, runtime.seed), config, run, runtime
-    )
+    """The trained network; continues from the newest checkpoint in `run`, if there is one.
+
+    `searched` are the weights that a search found, which `config.start` may ask for.
+    """
+    if config.start == "search" and searched is None:
+        raise ArdorError("train.start = 'search' needs weights of a search", "give its weights")
+    parts = split_validation(images, config, runtime.seed)
+    loop = TrainLoop(architecture, parts, config, run, runtime, searched=searched)
     with runtime.signals():
         loop.run()
     return Model(loop.net, loop.normalise, architecture, classes)
@@ -59,6 +66,12 @@ def split_validation(images: Images, config: TrainConfig, seed: int) -> list[Ima
     return [images[part] for part in stratified(images.labels, shares, seed=seed)]
 
 
+def new_network(architecture: Architecture, config: TrainConfig) -> Net:
+    """A network with new weights; in the supernet's form where it is to take those of a search."""
+    conv = VariationalConv2d if config.variational else nn.Conv2d
+    return network(architecture, conv=conv, as_searched=config.start == "search")
+
+
 class TrainLoop:
     """The network and its optimiser, stepping through the images."""
 
@@ -70,14 +83,17 @@ class TrainLoop:
         run: Path,
         runtime: Runtime,
         *,
+        searched: Mapping[str, Tensor] | None = None,  # what a search has learned
         pruned: Net | None = None,  # a network to go on with, whose zeros stay
     ) -> None:
         self.config, self.runtime = config, runtime
         self.images, self.validation = parts
         self.normalise = Normalise.of(self.images).to(runtime.device)
-        conv = VariationalConv2d if config.variational else nn.Conv2d
-        new = space_of(architecture).build(architecture, conv=conv) if pruned is None else pruned
+        new = new_network(architecture, config) if pruned is None else pruned
         self.net = runtime.place(new)
+        self.searched = None if pruned or config.start == "scratch" else searched
+        if self.searched is not None:
+            take_(self.net, architecture, self.searched, run)
         self.drawing = True  # variational weights, and not their means
         self.weights = list(self.net.parameters())
         self.unpruned = [weight.detach() != 0 for weight in self.weights] if pruned else []
@@ -104,6 +120,8 @@ class TrainLoop:
     def run(self) -> None:
         """All epochs that are left."""
         self.stage.check_memory(self.net, self.size, self.micro_batches, self.trial)
+        if self.searched is not None and not self.stage.progress:
+            recalibrate_(self.net, self.images, self.normalise, self.runtime)
         for epoch in self.stage.epochs_left():
             order = self.runtime.shuffled(len(self.images), epoch)
             self.net.drop_path_(self.config.drop_path * epoch / self.config.epochs)
