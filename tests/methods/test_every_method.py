@@ -279,8 +279,8 @@ def test_stopped_at_any_step_and_resumed_it_is_the_same(
 def test_it_finds_the_one_option_that_sees_the_image(
     name: str, bright: Images, tmp_path: Path
 ) -> None:
-    settings = {"epochs": 12, "warmup": 0.1, "rate": 0.02, "gate_rate": 0.05, "candidates": 12}
-    found = find(name, Toy(), bright, tmp_path, **settings)
+    settings = {"epochs": 12, "warmup": 0.1, "batch": 8, "rate": 0.02, "gate_rate": 0.05}
+    found = find(name, Toy(), bright, tmp_path, candidates=12, **settings)
     assert "signal" in found.architecture.options["look"]
     if name not in ("random", "rsps", "standins.concrete"):  # these only rank
         shares = found.probabilities["look"]
