@@ -17,7 +17,7 @@ from ardor.data import Images
 from ardor.methods.darts import Darts
 from ardor.native import kernels
 from ardor.searching.monitor import CollapseMonitor
-from ardor.searching.restarts import Rounds
+from ardor.searching.selection import Selection
 from ardor.training.objective import Batch
 
 
@@ -102,8 +102,8 @@ def test_the_curvature_in_gates_of_copies_and_edges(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("ardor.searching.monitor.STEP", 0.01)
     net, method = SmoothNet(), Switches(Smooth())
     batch = Batch(torch.rand(6, 1, 8, 8), torch.arange(6) % 2, 6)
-    monitor = CollapseMonitor(net, method, method, Rounds(method, 1), batch, standing(), BASE)
-    seen = monitor.look(0.5)["curvature"]
+    monitor = CollapseMonitor(net, Selection(method, BASE, {}), batch, standing(), BASE)
+    seen = monitor.look()["curvature"]
     gates = method.sample(1, 1.0)
     assert [gate.shape[0] for gate in gates.values()] == [2, 1]
     assert seen == pytest.approx(exact(net, batch, gates), rel=0.01)
@@ -117,7 +117,7 @@ def test_the_curvature_of_a_supernet_is_that_in_the_alphas_of_darts(
     names = list(loop.method.logits)
     for name in names:
         loop.method.logits[name].data.normal_()
-    seen = loop.monitor.look(0.5)["curvature"]
+    seen = loop.monitor.look()["curvature"]
     net, batch = loop.net.double().eval(), loop.monitor.batch
     monkeypatch.setattr(kernels, "ready", lambda *_: False)  # native code has no second derivatives
 

@@ -158,7 +158,7 @@ def test_the_net_is_the_supernet_with_that_gate_shut(
 def test_the_best_epochs_posterior_does_not_name_what_left(bright: Images, tmp_path: Path) -> None:
     loop = make(bright, tmp_path, keep="best")
     loop.run()
-    loop.kept.logits[EDGE].data[..., AT] = 9.0  # it was the favourite then
+    loop.selection.kept.logits[EDGE].data[..., AT] = 9.0  # it was the favourite then
     found = loop.found()
     assert found.probabilities[EDGE][OPTION] == 0
     assert OPTION not in found.architecture.options[EDGE]

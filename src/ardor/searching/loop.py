@@ -1,7 +1,7 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
-import copy
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ from ardor.searching.handover import cut_out
 from ardor.searching.held_out import HeldOut
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
-from ardor.searching.restarts import Rounds
 from ardor.searching.result import SearchResult
+from ardor.searching.selection import Selection
 from ardor.searching.shrink import hold_only_, in_a_row, leaving, take_out_, with_removed
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
@@ -76,8 +76,8 @@ class SearchLoop:
         self.net = runtime.place(space.build(conv=method.conv))
         self.net.hard_gates_(method.hard)
         self.method = method.to(runtime.device)
-        self.kept = copy.deepcopy(self.method)  # of another epoch than the last
-        self.rounds = Rounds(self.method, config.rounds)
+        facts: dict[str, Any] = {}
+        self.selection = Selection(self.method, config, facts)
         self.weights = list(self.net.parameters())
         self.gates = list(self.method.parameters())
         self.optimiser = weight_optimiser(self.net, config)
@@ -97,12 +97,7 @@ class SearchLoop:
             "search",
             run,
             runtime,
-            modules={
-                "net": self.net,
-                "method": self.method,
-                "kept": self.kept,
-                "rounds": self.rounds,
-            },
+            modules={"net": self.net, **self.selection.modules},
             optimisers=optimisers,
             timetable=Timetable(
                 config.epochs,
@@ -111,16 +106,17 @@ class SearchLoop:
                 step_times=self.step_times(),
             ),
             reshape=lambda facts: self.take_out(facts.get("gone", {})),
+            facts=facts,
         )
+        # All, where they decide which epoch is the best, or tell what a look costs.
+        whole = self.selection.compares_epochs or bool(config.time)
         self.validation = HeldOut(
-            self.net, self.held_out, self.normalise, self.stage, config, least=self.size
+            self.net, self.held_out, self.normalise, self.stage, whole=whole, least=self.size
         )
         seen = monitored_batch(
             self.held_out, self.normalise, runtime, most=self.size // self.micro_batches
         )
-        self.monitor = CollapseMonitor(
-            self.net, self.method, self.kept, self.rounds, seen, self.stage, config
-        )
+        self.monitor = CollapseMonitor(self.net, self.selection, seen, self.stage, config)
 
     def run(self) -> None:
         """All epochs that are left."""
@@ -183,9 +179,9 @@ class SearchLoop:
 
     def begin_round(self) -> None:
         """Where a round begins, so do weights and gates; what the last one learned is kept."""
-        if self.stage.round == int(self.rounds.ended):
+        if self.stage.round == int(self.selection.rounds.ended):
             return
-        self.rounds.end(self.monitor.posterior(), self.method)
+        self.selection.begin_round()
         self.monitor.begin_round()
         fresh = self.runtime.place(self.space.build(conv=self.method.conv))
         take_out_(fresh, self.space.choices, self.method.removed)
@@ -245,9 +241,9 @@ class SearchLoop:
             self.method.refit(
                 curvature_of(self.net, self.method, batches, micro_batches=self.micro_batches)
             )
-            seen["watch"] = self.monitor.look(1 - held_out["accuracy"])
+            seen["watch"] = self.look(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
-        posterior = self.rounds.together(self.method, learning=self.learning_gates)
+        posterior = self.selection.now(learning=self.learning_gates)
         shares = probabilities(posterior)
         with self.runtime.apart(5):
             kept = posterior.draw(1)[0].options
@@ -261,6 +257,15 @@ class SearchLoop:
             left=left,
             **seen,
         )
+
+    def look(self, error: float) -> dict[str, Any]:
+        """What the monitor sees of an epoch with that error on held-out images, for the log."""
+        seen = self.monitor.look()
+        self.selection.add_epoch(self.stage.epoch + 1, error, in_doubt=self.monitor.in_doubt)
+        if self.monitor.ends and (note := self.selection.end_search()):
+            self.stage.tell(note)
+            seen["warnings"].append(note)
+        return seen
 
     def shrink(self) -> list[str]:
         """Takes out what the posterior has given up for long enough; its names, for the log."""
@@ -276,7 +281,7 @@ class SearchLoop:
     def take_out(self, removed: Epochs) -> None:
         """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
         take_out_(self.net, self.space.choices, removed)
-        self.method.removed = self.kept.removed = removed
+        self.selection.remove(removed)
         self.weights = list(self.net.parameters())
         hold_only_(self.optimiser, self.weights)
 
@@ -289,7 +294,7 @@ class SearchLoop:
 
     def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
-        method = self.rounds.together(self.monitor.posterior(), learning=True)
+        method = self.selection.final()
         ranked = self.validation.rank(method, self.config.candidates)
         found = ranked[0].architecture
         with self.runtime.apart(4):
@@ -312,6 +317,7 @@ class SearchLoop:
             likeliest=likeliest(found, drawn),
             watched={
                 **self.monitor.numbers(found),
+                **self.selection.numbers(),
                 "certainty": certainty(found.options, shares),
                 "against_odds": len(odd),
             },

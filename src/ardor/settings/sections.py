@@ -69,11 +69,6 @@ class SearchConfig(Fitting):
     )  # epochs in a row given up until it leaves; 0 keeps all
     candidates: Count = 1  # drawn at the end and ranked on held-out images
 
-    @property
-    def keeps_best(self) -> bool:
-        """Whether the gates of an earlier epoch may be what is drawn from."""
-        return self.keep == "best" or self.stop_on_collapse
-
 
 class TrainConfig(Fitting):
     """The training of the found network."""

@@ -48,13 +48,14 @@ class ResumableLoop:
         optimisers: Mapping[str, Optimizer],
         timetable: Timetable,
         reshape: Callable[[Mapping[str, Any]], None] = lambda facts: None,
+        facts: dict[str, Any] | None = None,
     ) -> None:
         self.name, self.run, self.runtime = name, run, runtime
         self._reshape = reshape  # given `facts`, makes the modules fit a checkpoint's tensors
         self.modules, self.optimisers = modules, optimisers
         self.timetable, self.step_times = timetable, timetable.step_times
         self.epoch = self.step = 0  # finished epochs, and steps of the one under way
-        self.facts: dict[str, Any] = {}  # what else the loop remembers, as JSON
+        self.facts = {} if facts is None else facts  # what else the loop remembers, as JSON
         self.sums: dict[str, float] = {}
         self.seconds = 0.0  # of the epoch under way, before this process took it up
         self._logged: dict[str, float] = {}  # with every epoch
@@ -245,7 +246,9 @@ class ResumableLoop:
             for name, optimiser in self.optimisers.items():
                 _unflatten_(optimiser, _under(f"{name}/", tensors))
             self.epoch, self.step = facts["position"]
-            self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
+            self.sums, self.seconds = facts["sums"], facts["seconds"]
+            self.facts.clear()
+            self.facts.update(facts["facts"])
             self._spent = self.timetable.restore(facts.get("course", {}))
             restore_random_states(_under("random/", tensors), facts["random"])
         except MISFITS as error:

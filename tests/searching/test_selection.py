@@ -17,8 +17,8 @@ from ardor.data import Images
 from ardor.errors import Interrupted
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves, search
-from ardor.searching.restarts import Rounds
 from ardor.searching.result import SearchResult
+from ardor.searching.selection import Rounds
 from ardor.settings.sections import SearchConfig
 from ardor.training.optimise import rate_at
 
@@ -86,22 +86,22 @@ def test_gates_begin_anew_and_the_mean_of_what_rounds_learned_is_drawn_from(
         loop.begin_round()
         assert parameters(loop.method).equal(start)
         assert not loop.gate_optimiser.state
-    ended = loop.rounds.together(loop.method, learning=False)
+    ended = loop.selection.now(learning=False)
     assert torch.allclose(parameters(ended), start + 2)
-    all_three = loop.rounds.together(loop.method, learning=True)
+    all_three = loop.selection.now()
     assert torch.allclose(parameters(all_three), start + 4 / 3)
 
 
 def test_what_a_round_keeps_is_its_best_epoch(bright: Images, tmp_path: Path) -> None:
     loop = loop_of(bright, tmp_path, keep="best")
     with torch.no_grad():
-        for gate in loop.kept.parameters():
+        for gate in loop.selection.kept.parameters():
             gate += 5.0
     loop.stage.facts["least_error"] = 0.1
-    best = parameters(loop.kept)
+    best = parameters(loop.selection.kept)
     loop.stage.epoch = 2
     loop.begin_round()
-    assert parameters(loop.rounds.together(loop.method, learning=False)).equal(best)
+    assert parameters(loop.selection.now(learning=False)).equal(best)
     assert "least_error" not in loop.stage.facts  # of the next round any epoch may be the best
 
 
