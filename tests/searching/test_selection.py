@@ -145,14 +145,16 @@ def test_the_variance_of_a_mixture_is_that_of_its_draws() -> None:
     assert torch.allclose(mixture_log_var(means[:1], log_vars[:1]), log_vars[0])
 
 
-@pytest.mark.parametrize("step", [9, 21])
+@pytest.mark.parametrize(
+    ("step", "changes"), [(9, {}), (21, {}), (15, {"gate_optimiser": "sgd"})]
+)
 def test_stopped_in_any_round_it_goes_on_to_the_same_bits(
-    step: int, bright: Images, tmp_path: Path
+    step: int, changes: dict[str, Any], bright: Images, tmp_path: Path
 ) -> None:
-    whole = find(bright, tmp_path / "whole", Runtime.start("cpu", 0))
+    whole = find(bright, tmp_path / "whole", Runtime.start("cpu", 0), **changes)
     with pytest.raises(Interrupted):
-        find(bright, tmp_path / "cut", stopping_at(step))
-    again = find(bright, tmp_path / "cut", Runtime.start("cpu", 0))
+        find(bright, tmp_path / "cut", stopping_at(step), **changes)
+    again = find(bright, tmp_path / "cut", Runtime.start("cpu", 0), **changes)
     assert again == whole
     drop = {"seconds", "memory_mb", "expected_memory_mb"}
     cut, same = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam
+from torch.optim import SGD
 
 from ardor.architecture import against_odds, certainty
 from ardor.data import Images, Normalise, augment, stratified
@@ -25,7 +25,14 @@ from ardor.spaces import Space
 from ardor.training.accumulate import micro_batches_of
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss
-from ardor.training.optimise import held, rate_at, set_gradients_, set_rate_, weight_optimiser
+from ardor.training.optimise import (
+    gate_optimiser,
+    held,
+    rate_at,
+    set_gradients_,
+    set_rate_,
+    weight_optimiser,
+)
 from ardor.training.timetable import StepTimes, Timetable
 
 CURVATURE_BATCHES = 4
@@ -83,12 +90,7 @@ class SearchLoop:
         self.optimiser = weight_optimiser(self.net, config)
         optimisers = {"weights": self.optimiser}
         if self.gates:
-            self.gate_optimiser = Adam(
-                self.gates,
-                config.gate_rate,
-                betas=config.gate_betas,
-                weight_decay=config.gate_decay,
-            )
+            self.gate_optimiser = gate_optimiser(self.gates, config)
             optimisers["gates"] = self.gate_optimiser
         # The gates' images go round as often as the weights' do, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
