@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,20 @@ from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
 
-# Gates, (copies | 1, 1, options) -> the Gauss-Newton diagonal of the data's negative
-# log-likelihood in them, same names, (copies, 1, options), in nats for the whole data set.
-Curvature = Callable[[Gates], Gates]
 # Choice -> option -> a number of epochs.
 Epochs = Mapping[str, Mapping[str, int]]
+
+
+class Curvature(Protocol):
+    """How sharply the data's negative log-likelihood bends in the gates, when asked."""
+
+    def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
+        """The Gauss-Newton diagonal at these gates, (copies | 1, 1, options), under their names.
+
+        (copies, 1, options), in nats for the whole data set, as estimated from some of its images;
+        or (copies, images, options), in nats for each of them. Exact in the classes, by a backward
+        pass for each; or from `samples` labels that the net itself draws for every image.
+        """
 
 
 class Method(nn.Module, ABC):
@@ -82,7 +91,7 @@ class Method(nn.Module, ABC):
         return {}
 
     def refit(self, curvature: Curvature) -> None:
-        """Called after each epoch in which gates learn, with the net's statistics frozen."""
+        """Called after each epoch in which gates learn; what is not asked of it costs nothing."""
 
     @torch.no_grad()
     def pool(self, rounds: Sequence[Self]) -> None:

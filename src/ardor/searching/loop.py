@@ -9,10 +9,10 @@ from torch.optim import SGD
 
 from ardor.architecture import against_odds, certainty
 from ardor.data import Images, Normalise, augment, stratified
-from ardor.methods import Epochs, Method
+from ardor.methods import Curvature, Epochs, Method
 from ardor.runtime.device import Runtime
 from ardor.schedules import RATES
-from ardor.searching.gate_gradients import curvature_of, searching, unrolled_gradients_
+from ardor.searching.gate_gradients import GateCurvature, searching, unrolled_gradients_
 from ardor.searching.handover import cut_out
 from ardor.searching.held_out import HeldOut
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
@@ -154,12 +154,13 @@ class SearchLoop:
             looks=self.config.candidates,
         )
 
-    def batch(self, images: Images, order: Tensor, step: int) -> Batch:
+    def batch(self, images: Images, order: Tensor, step: int, *, augmented: bool = True) -> Batch:
         """The step's images, going round where there are fewer than steps ask for."""
         at = order[torch.arange(step * self.size, (step + 1) * self.size) % len(order)]
-        pixels = self.runtime.images(images.pixels[at])
-        prepared = augment(self.normalise(pixels), self.config.augment)
-        return Batch(prepared, images.labels[at].to(self.runtime.device), len(images))
+        pixels = self.normalise(self.runtime.images(images.pixels[at]))
+        if augmented:
+            pixels = augment(pixels, self.config.augment)
+        return Batch(pixels, images.labels[at].to(self.runtime.device), len(images))
 
     def step(self, train: Batch, held_out: Batch) -> None:
         """One step of the gates on held-out images, if they learn there; one of the weights."""
@@ -239,10 +240,7 @@ class SearchLoop:
         held_out = self.validation.after_epoch(self.method.sample(1, self.stage.round_progress))
         seen, left = {}, []
         if self.learning_gates:
-            batches = self.curvature_batches()
-            self.method.refit(
-                curvature_of(self.net, self.method, batches, micro_batches=self.micro_batches)
-            )
+            self.method.refit(self.curvature())
             seen["watch"] = self.look(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
         posterior = self.selection.now(learning=self.learning_gates)
@@ -287,12 +285,17 @@ class SearchLoop:
         self.weights = list(self.net.parameters())
         hold_only_(self.optimiser, self.weights)
 
-    def curvature_batches(self) -> list[Batch]:
-        """A few batches of the images that the gates learn from."""
+    def curvature(self) -> Curvature:
+        """The curvature in the gates of a few batches of the images that they learn from."""
         images = self.held_out if self.method.bilevel else self.train
-        order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
-        count = min(CURVATURE_BATCHES, len(images) // self.size)
-        return [self.batch(images, order, step) for step in range(count)]
+
+        def gather() -> list[Batch]:
+            order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
+            count = min(CURVATURE_BATCHES, len(images) // self.size)
+            return [self.batch(images, order, step, augmented=False) for step in range(count)]
+
+        choices = self.space.choices
+        return GateCurvature(self.net, choices, gather, micro_batches=self.micro_batches)
 
     def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
