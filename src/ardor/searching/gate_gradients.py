@@ -1,7 +1,7 @@
 """How gates learn: the loss of a search step, its gradient one weight step ahead, and curvature."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 
 import torch
@@ -15,6 +15,8 @@ from ardor.methods import Method
 from ardor.spaces import Net
 from ardor.training.objective import Batch, Loss, likelihood, objective, to_device
 
+Draws = Callable[[], AbstractContextManager[None]]  # a stream of random numbers
+
 
 def searching(
     net: Net,
@@ -24,12 +26,16 @@ def searching(
     *,
     smoothing: float,
     micro_batches: int = 1,
+    drawing: Draws = nullcontext,  # in which the method draws
 ) -> Loss:
     """The objective of a search step under one draw of the gates."""
-    gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
+    with drawing():
+        gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
     fit = likelihood(net, batch, gates, smoothing=smoothing, micro_batches=micro_batches)
-    fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
-    return objective(fit, method.penalty(gates, net, progress), dataset_size=batch.dataset_size)
+    with drawing():
+        fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
+        penalty = method.penalty(gates, net, progress)
+    return objective(fit, penalty, dataset_size=batch.dataset_size)
 
 
 def unrolled_gradients_(
@@ -102,19 +108,21 @@ class GateCurvature:
         gather: Callable[[], Sequence[Batch]],
         *,
         micro_batches: int = 1,
+        drawing: Draws = nullcontext,  # in which the net draws, and labels are drawn
     ) -> None:
-        self.net, self.micro_batches = net, micro_batches
+        self.net, self.micro_batches, self.drawing = net, micro_batches, drawing
         self.copies = {choice.name: choice.copies for choice in choices}
         self.gather = cache(gather)  # when first asked: most methods never do
 
     def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
         """The Gauss-Newton diagonal, as `Curvature` has it."""
         batches = self.gather()
-        pieces = [
-            gauss_newton_diagonal(logits_at, each, per_image=per_image, samples=samples)
-            for batch in batches
-            for logits_at, each in self.pieces(batch, gates)
-        ]
+        with self.drawing():
+            pieces = [
+                gauss_newton_diagonal(logits_at, each, per_image=per_image, samples=samples)
+                for batch in batches
+                for logits_at, each in self.pieces(batch, gates)
+            ]
         found = {name: torch.cat([piece[name] for piece in pieces], 1) for name in gates}
         if per_image:
             return found

@@ -45,7 +45,9 @@ class HeldOut:
     def rank(self, method: Method, count: int) -> tuple[Candidate, ...]:
         """Up to so many draws of a posterior, the best first; one at least, whatever the time."""
         candidates: list[Candidate] = []
-        for architecture in dict.fromkeys(method.draw(count)):
+        with self.stage.runtime.streams("gates"):
+            drawn = dict.fromkeys(method.draw(count))
+        for architecture in drawn:
             if candidates and not self.stage.in_time:
                 break
             seen = self.measure(method.space.masks(architecture))

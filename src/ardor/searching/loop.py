@@ -1,5 +1,6 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ class SearchLoop:
         self.method = method.to(runtime.device)
         facts: dict[str, Any] = {}
         self.selection = Selection(self.method, config, facts)
+        self.drawing = partial(runtime.streams, "gates")  # in which the method draws
         self.weights = list(self.net.parameters())
         self.gates = list(self.method.parameters())
         self.optimiser = weight_optimiser(self.net, config)
@@ -159,7 +161,8 @@ class SearchLoop:
         at = order[torch.arange(step * self.size, (step + 1) * self.size) % len(order)]
         pixels = self.normalise(self.runtime.images(images.pixels[at]))
         if augmented:
-            pixels = augment(pixels, self.config.augment)
+            with self.runtime.streams("data"):
+                pixels = augment(pixels, self.config.augment)
         return Batch(pixels, images.labels[at].to(self.runtime.device), len(images))
 
     def step(self, train: Batch, held_out: Batch) -> None:
@@ -228,6 +231,7 @@ class SearchLoop:
             self.stage.round_progress,
             smoothing=self.config.smoothing,
             micro_batches=self.micro_batches if micro_batches is None else micro_batches,
+            drawing=self.drawing,
         )
 
     def trial(self, images: int) -> Loss:
@@ -237,10 +241,13 @@ class SearchLoop:
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
-        held_out = self.validation.after_epoch(self.method.sample(1, self.stage.round_progress))
+        with self.drawing():
+            gates = self.method.sample(1, self.stage.round_progress)
+        held_out = self.validation.after_epoch(gates)
         seen, left = {}, []
         if self.learning_gates:
-            self.method.refit(self.curvature())
+            with self.drawing():
+                self.method.refit(self.curvature())
             seen["watch"] = self.look(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
         posterior = self.selection.now(learning=self.learning_gates)
@@ -270,7 +277,8 @@ class SearchLoop:
     def shrink(self) -> list[str]:
         """Takes out what the posterior has given up for long enough; its names, for the log."""
         facts = self.stage.facts
-        facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
+        with self.drawing():
+            facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
         left = leaving(self.method, facts["given_up"], self.config.shrink)
         if left:
             facts["gone"] = with_removed(self.method.removed, left, self.stage.epoch + 1)
@@ -294,8 +302,13 @@ class SearchLoop:
             count = min(CURVATURE_BATCHES, len(images) // self.size)
             return [self.batch(images, order, step, augmented=False) for step in range(count)]
 
-        choices = self.space.choices
-        return GateCurvature(self.net, choices, gather, micro_batches=self.micro_batches)
+        return GateCurvature(
+            self.net,
+            self.space.choices,
+            gather,
+            micro_batches=self.micro_batches,
+            drawing=partial(self.runtime.streams, "noise"),
+        )
 
     def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""

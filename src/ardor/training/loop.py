@@ -133,7 +133,8 @@ class ResumableLoop:
         self, net: nn.Module, images: int, micro_batches: int, forward: Callable[[int], object]
     ) -> None:
         """Reports the memory that a step will need; an ArdorError if it is too much."""
-        needed = None if self.over else memory.need(net, forward)
+        with self.runtime.streams.unchanged():
+            needed = None if self.over else memory.need(net, forward)
         if needed is not None:
             there, most = memory.free(self.runtime.device), needed.of(-(-images // micro_batches))
             self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
@@ -206,6 +207,7 @@ class ResumableLoop:
         for name, optimiser in self.optimisers.items():
             tensors |= _flat(name, optimiser)
         states, random_facts = random_states()
+        states |= self.runtime.streams.states()
         tensors |= {f"random/{key}": value for key, value in states.items()}
         facts = {
             "position": [self.epoch, self.step],
@@ -250,7 +252,10 @@ class ResumableLoop:
             self.facts.clear()
             self.facts.update(facts["facts"])
             self._spent = self.timetable.restore(facts.get("course", {}))
-            restore_random_states(_under("random/", tensors), facts["random"])
+            states = _under("random/", tensors)
+            restore_random_states(states, facts["random"])
+            if not self.runtime.streams.restore(states):
+                LOG.warning("'%s' has no random states of gates and data: they begin anew", path)
         except MISFITS as error:
             *_, why = ("", *str(error).split("\n"))  # the last line of what torch says
             raise ArdorError(
