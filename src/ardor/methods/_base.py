@@ -72,8 +72,8 @@ class Method(nn.Module, ABC):
     def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """Draws `count` architectures on the CPU, and counts the outcomes of each decision.
 
-        One counter for each group of choices that are decided independently of all others; none
-        from a method that is no posterior over architectures.
+        One counter for each group of choices that are decided independently of all others, widths
+        left out; none from a method that is no posterior over architectures.
         """
         return []
 

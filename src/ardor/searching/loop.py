@@ -16,7 +16,7 @@ from ardor.schedules import RATES
 from ardor.searching.gate_gradients import GateCurvature, searching, unrolled_gradients_
 from ardor.searching.handover import cut_out
 from ardor.searching.held_out import HeldOut
-from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
+from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, widths, without
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
@@ -262,6 +262,7 @@ class SearchLoop:
             probabilities=shares,
             strengths=strengths(posterior),
             left=left,
+            **({"widths": wide} if (wide := widths(posterior)) else {}),
             **seen,
         )
 
@@ -317,7 +318,7 @@ class SearchLoop:
         found = ranked[0].architecture
         with self.runtime.apart(4):
             drawn = method.decision_counts(DRAWS)
-        shares = probabilities(method)
+        shares, wide = probabilities(method), widths(method)
         odd = against_odds(self.space.choices, found.options, shares)
         if odd:
             self.stage.tell(
@@ -332,7 +333,7 @@ class SearchLoop:
             probabilities=shares,
             strengths=strengths(method),
             removed=method.removed,
-            likeliest=likeliest(found, drawn),
+            likeliest=likeliest(found, without(wide, drawn)),
             watched={
                 **self.monitor.numbers(found),
                 **self.selection.numbers(),
@@ -340,4 +341,5 @@ class SearchLoop:
                 "against_odds": len(odd),
             },
             weights=cut_out(self.net, self.space, found, self.method.conv),
+            widths=wide,
         )

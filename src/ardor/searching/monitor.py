@@ -62,6 +62,7 @@ class CollapseMonitor:
         self.stage, self.config = stage, config
         self.double = copy.deepcopy(self.method).cpu()  # to draw from, leaving the method as it is
         self.choices = self.method.choices("op")
+        self.widths = {choice.name for choice in self.method.choices("width")}
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -94,7 +95,7 @@ class CollapseMonitor:
             **together(places.values()).numbers(),
             "none_share": fmean([n for edges in none.values() for n in edges] or [0]),
             "curvature": curvature,
-            "kept": dict(architecture.kept),
+            "kept": {n: kept for n, kept in architecture.kept if n not in self.widths},
             "cells": cells,
             "warnings": warnings,
         }
@@ -144,12 +145,15 @@ class CollapseMonitor:
         return found
 
     def _curvature(self, gates: Gates) -> float | None:
-        """The largest eigenvalue of the Hessian; None where that is not finite."""
+        """The largest eigenvalue of the Hessian in all but widths; None where it is not finite."""
+        size = sum(gate.numel() for gate in self._bent(gates).values())
+        if not size:
+            return None
         known = self.memory.get("direction", [])
-        if len(known) != sum(gate.numel() for gate in gates.values()):
+        if len(known) != size:
             known = []  # not of these gates
         first = not known and self.stage.epoch + 1 < self.stage.timetable.epochs
-        start = torch.tensor(known or self._any_direction(gates), dtype=torch.double)
+        start = torch.tensor(known or self._any_direction(size), dtype=torch.double)
         product = hessian_product(lambda by: self._gradient(gates, by), STEP)
         was_training = self.net.training
         self.net.eval()
@@ -161,16 +165,21 @@ class CollapseMonitor:
         self.memory["direction"] = direction.tolist()
         return value
 
-    def _any_direction(self, gates: Gates) -> list[float]:
+    def _bent(self, gates: Gates) -> Gates:
+        """The gates that the curvature is in."""
+        return {name: gate for name, gate in gates.items() if name not in self.widths}
+
+    def _any_direction(self, size: int) -> list[float]:
         """Where to begin."""
         with self.stage.runtime.apart(6):
-            return torch.randn(sum(gate.numel() for gate in gates.values())).tolist()
+            return torch.randn(size).tolist()
 
     def _gradient(self, gates: Gates, by: Tensor) -> Tensor:
         """Of the held-out loss in the strengths of the gates, where all have moved `by`."""
         images = self.batch.images
         by = by.to(images.device, images.dtype).requires_grad_()
-        moved = shifted(to_device(gates, images.device), by)
+        gates = to_device(gates, images.device)
+        moved = {**gates, **shifted(self._bent(gates), by)}
         with self.stage.runtime.apart(6):  # the same on both sides, should the net draw anything
             loss = F.cross_entropy(self.net(images, moved), self.batch.labels)
         return torch.autograd.grad(loss, by)[0].cpu().double()
