@@ -63,14 +63,14 @@ def test_every_round_warms_up_and_counts_once_its_gates_learn(
 def test_weights_and_their_optimiser_begin_anew(bright: Images, tmp_path: Path) -> None:
     loop = loop_of(bright, tmp_path)
     loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
-    learned = [weight.detach().clone() for weight in loop.weights]
-    assert loop.optimiser.state
+    learned = [weight.detach().clone() for weight in loop.learner.weights]
+    assert loop.learner.optimiser.state
     loop.begin_round()
-    assert all(map(torch.equal, learned, loop.weights))  # the round has begun already
+    assert all(map(torch.equal, learned, loop.learner.weights))  # the round has begun already
     loop.stage.epoch = 2
     loop.begin_round()
-    assert not any(map(torch.equal, learned, loop.weights))
-    assert not loop.optimiser.state
+    assert not any(map(torch.equal, learned, loop.learner.weights))
+    assert not loop.learner.optimiser.state
 
 
 def test_gates_begin_anew_and_the_mean_of_what_rounds_learned_is_drawn_from(
@@ -80,12 +80,12 @@ def test_gates_begin_anew_and_the_mean_of_what_rounds_learned_is_drawn_from(
     start = parameters(loop.method)
     for epoch, by in ((2, 3.0), (4, 1.0)):
         with torch.no_grad():
-            for gate in loop.gates:
+            for gate in loop.learner.gates:
                 gate += by
         loop.stage.epoch = epoch
         loop.begin_round()
         assert parameters(loop.method).equal(start)
-        assert not loop.gate_optimiser.state
+        assert not loop.learner.gate_optimiser.state
     ended = loop.selection.now(learning=False)
     assert torch.allclose(parameters(ended), start + 2)
     all_three = loop.selection.now()

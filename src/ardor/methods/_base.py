@@ -33,7 +33,8 @@ class Method(nn.Module, ABC):
     """A posterior over architectures: draws gates, learns from the loss, decides at the end.
 
     Its settings are the keyword arguments of its `__init__`; its parameters are what the gate
-    optimiser learns. All randomness is torch's, so that a run can be continued.
+    optimiser learns. All randomness is torch's, so that a run can be continued; a search has a
+    stream of random numbers for its methods alone, which no net and no image takes from.
     """
 
     bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others

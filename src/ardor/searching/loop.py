@@ -5,35 +5,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import SGD
+from torch import Tensor
 
 from ardor.architecture import against_odds, certainty
 from ardor.data import Images, Normalise, augment, stratified
 from ardor.methods import Curvature, Epochs, Method
 from ardor.runtime.device import Runtime
-from ardor.schedules import RATES
-from ardor.searching.gate_gradients import GateCurvature, searching, unrolled_gradients_
+from ardor.searching.gate_gradients import GateCurvature
 from ardor.searching.handover import cut_out
 from ardor.searching.held_out import HeldOut
+from ardor.searching.learner import Learner
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, widths, without
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
-from ardor.searching.shrink import hold_only_, in_a_row, leaving, take_out_, with_removed
+from ardor.searching.shrink import in_a_row, leaving, take_out_, with_removed
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training.accumulate import micro_batches_of
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss
-from ardor.training.optimise import (
-    gate_optimiser,
-    held,
-    rate_at,
-    set_gradients_,
-    set_rate_,
-    weight_optimiser,
-)
+from ardor.training.optimise import rate_at
 from ardor.training.timetable import StepTimes, Timetable
 
 CURVATURE_BATCHES = 4
@@ -86,23 +78,23 @@ class SearchLoop:
         self.method = method.to(runtime.device)
         facts: dict[str, Any] = {}
         self.selection = Selection(self.method, config, facts)
-        self.drawing = partial(runtime.streams, "gates")  # in which the method draws
-        self.weights = list(self.net.parameters())
-        self.gates = list(self.method.parameters())
-        self.optimiser = weight_optimiser(self.net, config)
-        optimisers = {"weights": self.optimiser}
-        if self.gates:
-            self.gate_optimiser = gate_optimiser(self.gates, config)
-            optimisers["gates"] = self.gate_optimiser
         # The gates' images go round as often as the weights' do, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
+        self.drawing = partial(runtime.streams, "gates")  # in which the method draws
+        self.learner = Learner(
+            self.net,
+            self.method,
+            config,
+            micro_batches=self.micro_batches,
+            drawing=self.drawing,
+        )
         self.stage = ResumableLoop(
             "search",
             run,
             runtime,
             modules={"net": self.net, **self.selection.modules},
-            optimisers=optimisers,
+            optimisers=self.learner.optimisers,
             timetable=Timetable(
                 config.epochs,
                 len(self.train) // self.size,
@@ -138,19 +130,14 @@ class SearchLoop:
     @property
     def learning_gates(self) -> bool:
         """Whether the gates learn in this step: not while the weights warm up."""
-        return bool(self.gates) and self.stage.round_begun >= self.config.warmup
-
-    @property
-    def rate(self) -> float:
-        """The weights' learning rate."""
-        return rate_at(self.config, self.stage.round_progress)
+        return bool(self.learner.gates) and self.stage.round_begun >= self.config.warmup
 
     def step_times(self) -> StepTimes:
         """How much slower steps get when the gates learn too, as long as nothing is measured."""
         passes = 5 if self.method.unrolled else 2  # through the net, for one of the weights
         return StepTimes(
             slower_from=self.config.warmup,
-            slower=passes if self.gates and self.method.bilevel else 1,
+            slower=passes if self.learner.gates and self.method.bilevel else 1,
             rounds=self.config.rounds,
             between=len(self.held_out) / self.size / 3,  # forward passes alone
             looks=self.config.candidates,
@@ -170,17 +157,10 @@ class SearchLoop:
         if not self.net.training:  # going through all modules takes a while
             self.net.train()
         self.begin_round()
-        if self.learning_gates and self.method.bilevel:
-            self.gate_step(train, held_out)
-        joint = self.learning_gates and not self.method.bilevel
-        with held([] if joint else self.gates):  # what a draw has shut need not be computed
-            loss = self.loss(train)
-        set_gradients_(self.weights + (self.gates if joint else []), loss.total)
-        nn.utils.clip_grad_norm_(self.weights, self.config.clip)
-        set_rate_(self.optimiser, self.rate)
-        self.optimiser.step()
-        if joint:
-            self.step_gates()
+        progress, joint = self.stage.round_progress, not self.method.bilevel
+        if self.learning_gates and not joint:
+            self.stage.add("gates", self.learner.gate_step(train, held_out, progress).terms)
+        loss = self.learner.step(train, progress, joint=self.learning_gates and joint)
         self.stage.add("train", loss.terms)
 
     def begin_round(self) -> None:
@@ -191,53 +171,13 @@ class SearchLoop:
         self.monitor.begin_round()
         fresh = self.runtime.place(self.space.build(conv=self.method.conv))
         take_out_(fresh, self.space.choices, self.method.removed)
-        self.net.load_state_dict(fresh.state_dict())
-        self.optimiser.state.clear()
-        if self.gates:
-            self.gate_optimiser.state.clear()
-
-    def gate_step(self, train: Batch, held_out: Batch) -> None:
-        """One step of the gates on held-out images."""
-        if self.method.unrolled:
-            loss = unrolled_gradients_(
-                self.gates,
-                self.weights,
-                lambda: self.loss(train),
-                lambda: self.loss(held_out),
-                [self.optimiser.state[w].get("momentum_buffer") for w in self.weights],
-                rate=self.rate,
-                momentum=self.config.momentum if isinstance(self.optimiser, SGD) else 0.0,
-                decay=self.config.weight_decay,
-            )
-        else:
-            with held(self.weights):
-                loss = self.loss(held_out)
-                set_gradients_(self.gates, loss.total)
-        self.step_gates()
-        self.stage.add("gates", loss.terms)
-
-    def step_gates(self) -> None:
-        """Moves the gates along their gradients."""
-        schedule = RATES[self.config.gate_schedule]
-        set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.round_progress))
-        self.gate_optimiser.step()
-
-    def loss(self, batch: Batch, micro_batches: int | None = None) -> Loss:
-        """The objective on a batch, under one draw of the gates."""
-        return searching(
-            self.net,
-            self.method,
-            batch,
-            self.stage.round_progress,
-            smoothing=self.config.smoothing,
-            micro_batches=self.micro_batches if micro_batches is None else micro_batches,
-            drawing=self.drawing,
-        )
+        self.learner.begin_anew(fresh.state_dict())
 
     def trial(self, images: int) -> Loss:
         """The loss of some blank images, for what it holds in memory."""
         self.net.train()
-        return self.loss(Batch.zeros(images, self.train.pixels, self.runtime), micro_batches=1)
+        blank = Batch.zeros(images, self.train.pixels, self.runtime)
+        return self.learner.loss(blank, self.stage.round_progress, micro_batches=1)
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
@@ -255,7 +195,7 @@ class SearchLoop:
         with self.runtime.apart(5):
             kept = posterior.draw(1)[0].options
         self.stage.finish_epoch(
-            rate=self.rate,
+            rate=rate_at(self.config, self.stage.round_progress),
             warmup=not self.learning_gates,
             held_out=held_out,
             certainty=certainty(kept, shares),
@@ -291,8 +231,7 @@ class SearchLoop:
         """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
         take_out_(self.net, self.space.choices, removed)
         self.selection.remove(removed)
-        self.weights = list(self.net.parameters())
-        hold_only_(self.optimiser, self.weights)
+        self.learner.forget_removed()
 
     def curvature(self) -> Curvature:
         """The curvature in the gates of a few batches of the images that they learn from."""
