@@ -223,7 +223,7 @@ def test_a_search_gathers_images_for_the_curvature_only_when_it_is_asked(
     bright: Images, tmp_path: Path
 ) -> None:
     loop = make(bright, tmp_path, Switches, space=Toy(), augment=("cutout",))
-    curvature = loop.curvature()
+    curvature = loop.learner.curvature(loop.few_batches)
     assert curvature.gather.cache_info().misses == 0
     gates = dict(loop.method.switch.items())
     first, _ = curvature(gates), curvature(gates, per_image=True)

@@ -1,13 +1,15 @@
 """How weights and gates learn: one step of each."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from ardor.methods import Method
+from ardor.methods import Curvature, Method
+from ardor.runtime.seeds import Streams
 from ardor.schedules import RATES
-from ardor.searching.gate_gradients import Draws, searching, unrolled_gradients_
+from ardor.searching.gate_gradients import GateCurvature, searching, unrolled_gradients_
 from ardor.searching.shrink import hold_only_
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net
@@ -26,10 +28,18 @@ class Learner:
     """The parameters of net and method, and their optimisers."""
 
     def __init__(
-        self, net: Net, method: Method, config: SearchConfig, *, micro_batches: int, drawing: Draws
+        self,
+        net: Net,
+        method: Method,
+        config: SearchConfig,
+        *,
+        micro_batches: int,
+        streams: Streams,
     ) -> None:
         self.net, self.method, self.config = net, method, config
-        self.micro_batches, self.drawing = micro_batches, drawing
+        self.micro_batches = micro_batches
+        self.drawing = partial(streams, "gates")  # in which the method draws
+        self.noise = partial(streams, "noise")
         self.weights = list(net.parameters())
         self.gates = list(method.parameters())
         self.optimiser = weight_optimiser(net, config)
@@ -90,6 +100,16 @@ class Learner:
             smoothing=self.config.smoothing,
             micro_batches=self.micro_batches if micro_batches is None else micro_batches,
             drawing=self.drawing,
+        )
+
+    def curvature(self, gather: Callable[[], Sequence[Batch]]) -> Curvature:
+        """The curvature in the gates, of batches that are gathered when it is asked for."""
+        return GateCurvature(
+            self.net,
+            self.method.space.choices,
+            gather,
+            micro_batches=self.micro_batches,
+            drawing=self.noise,
         )
 
     def begin_anew(self, weights: Mapping[str, Tensor]) -> None:

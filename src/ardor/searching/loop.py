@@ -1,6 +1,5 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,8 @@ from torch import Tensor
 
 from ardor.architecture import against_odds, certainty
 from ardor.data import Images, Normalise, augment, stratified
-from ardor.methods import Curvature, Epochs, Method
+from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
-from ardor.searching.gate_gradients import GateCurvature
 from ardor.searching.handover import cut_out
 from ardor.searching.held_out import HeldOut
 from ardor.searching.learner import Learner
@@ -81,13 +79,9 @@ class SearchLoop:
         # The gates' images go round as often as the weights' do, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
-        self.drawing = partial(runtime.streams, "gates")  # in which the method draws
+        micro_batches, streams = self.micro_batches, runtime.streams
         self.learner = Learner(
-            self.net,
-            self.method,
-            config,
-            micro_batches=self.micro_batches,
-            drawing=self.drawing,
+            self.net, self.method, config, micro_batches=micro_batches, streams=streams
         )
         self.stage = ResumableLoop(
             "search",
@@ -181,13 +175,13 @@ class SearchLoop:
 
     def finish_epoch(self) -> None:
         """What is measured and decided between two epochs."""
-        with self.drawing():
+        with self.learner.drawing():
             gates = self.method.sample(1, self.stage.round_progress)
         held_out = self.validation.after_epoch(gates)
         seen, left = {}, []
         if self.learning_gates:
-            with self.drawing():
-                self.method.refit(self.curvature())
+            with self.learner.drawing():
+                self.method.refit(self.learner.curvature(self.few_batches))
             seen["watch"] = self.look(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
         posterior = self.selection.now(learning=self.learning_gates)
@@ -218,7 +212,7 @@ class SearchLoop:
     def shrink(self) -> list[str]:
         """Takes out what the posterior has given up for long enough; its names, for the log."""
         facts = self.stage.facts
-        with self.drawing():
+        with self.learner.drawing():
             facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
         left = leaving(self.method, facts["given_up"], self.config.shrink)
         if left:
@@ -233,22 +227,12 @@ class SearchLoop:
         self.selection.remove(removed)
         self.learner.forget_removed()
 
-    def curvature(self) -> Curvature:
-        """The curvature in the gates of a few batches of the images that they learn from."""
+    def few_batches(self) -> list[Batch]:
+        """Some images that the gates learn from, as they are."""
         images = self.held_out if self.method.bilevel else self.train
-
-        def gather() -> list[Batch]:
-            order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
-            count = min(CURVATURE_BATCHES, len(images) // self.size)
-            return [self.batch(images, order, step, augmented=False) for step in range(count)]
-
-        return GateCurvature(
-            self.net,
-            self.space.choices,
-            gather,
-            micro_batches=self.micro_batches,
-            drawing=partial(self.runtime.streams, "noise"),
-        )
+        order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
+        count = min(CURVATURE_BATCHES, len(images) // self.size)
+        return [self.batch(images, order, step, augmented=False) for step in range(count)]
 
     def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
