@@ -145,9 +145,7 @@ def test_the_variance_of_a_mixture_is_that_of_its_draws() -> None:
     assert torch.allclose(mixture_log_var(means[:1], log_vars[:1]), log_vars[0])
 
 
-@pytest.mark.parametrize(
-    ("step", "changes"), [(9, {}), (21, {}), (15, {"gate_optimiser": "sgd"})]
-)
+@pytest.mark.parametrize(("step", "changes"), [(9, {}), (21, {}), (15, {"gate_optimiser": "sgd"})])
 def test_stopped_in_any_round_it_goes_on_to_the_same_bits(
     step: int, changes: dict[str, Any], bright: Images, tmp_path: Path
 ) -> None:
