@@ -176,7 +176,7 @@ def test_gates_have_no_gradient_while_only_weights_learn(
     monkeypatch.setattr(loop.net, "heads", watched)
     step(loop)
     assert learning == [{True}, {False}]
-    assert all(gate.requires_grad for gate in loop.gates)
+    assert all(gate.requires_grad for gate in loop.learner.gates)
 
 
 def space_of(space: dict[str, Any], **method: Any) -> dict[str, Any]:

@@ -124,9 +124,9 @@ def test_steps_are_as_long_as_rates_and_clip_say(bright: Images, tmp_path: Path)
     loop = loop_of(bright, tmp_path)
     loop.run()
     last = 1 - 1 / 36  # of six steps in each of six epochs
-    rates = [o.param_groups[0]["lr"] for o in (loop.optimiser, loop.gate_optimiser)]
+    rates = [o.param_groups[0]["lr"] for o in (loop.learner.optimiser, loop.learner.gate_optimiser)]
     assert rates == pytest.approx([rate_at(loop.config, last), 0.2 * cosine(last)])
-    length = torch.stack([weight.grad.norm() for weight in loop.weights]).norm()
+    length = torch.stack([weight.grad.norm() for weight in loop.learner.weights]).norm()
     assert length.item() == pytest.approx(1e-5, rel=1e-3)
 
 
@@ -140,7 +140,7 @@ def test_a_kl_counts_once_for_all_images_that_are_learned_from(
         loop = loop_of(bright, tmp_path, "vinnas", {term: count, f"{term}_start": 0.0})
         loop.stage.epoch = 3  # halfway
         kl = loop.net.kl() if term == "kl_weights" else sum(loop.method.kl_gates())
-        learning = loop.weights if term == "kl_weights" else loop.gates
+        learning = loop.learner.weights if term == "kl_weights" else loop.learner.gates
         slopes = torch.autograd.grad(kl, learning, allow_unused=True)
         loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
         found.append([parameter.grad for parameter in learning])

@@ -120,7 +120,7 @@ def test_its_weights_leave_net_and_optimiser_and_the_others_are_as_they_were(
     loop.run()
     names = {p: name for name, p in loop.net.named_parameters()}
     before = {name: p.detach().clone() for p, name in names.items()}
-    moments = {names[p]: copy.deepcopy(s) for p, s in loop.optimiser.state.items()}
+    moments = {names[p]: copy.deepcopy(s) for p, s in loop.learner.optimiser.state.items()}
     strengths = copy.deepcopy(loop.method.state_dict())
     watched = weakref.ref(loop.net.cells[0].edges["0>2"].candidates[OPTION][0].depthwise.weight)
     del names
@@ -131,10 +131,14 @@ def test_its_weights_leave_net_and_optimiser_and_the_others_are_as_they_were(
     assert len(removed) == 2 * 4  # two blocks of two convolutions, in both normal cells
     assert all(f"0>2.candidates.{OPTION}." in name for name in removed)
     assert all(torch.equal(p, before[name]) for name, p in after.items())
-    assert loop.weights == loop.optimiser.param_groups[0]["params"] == list(after.values())
-    assert len(loop.optimiser.state) == len(after)
+    assert (
+        loop.learner.weights
+        == loop.learner.optimiser.param_groups[0]["params"]
+        == list(after.values())
+    )
+    assert len(loop.learner.optimiser.state) == len(after)
     for name, p in after.items():
-        assert torch.equal(loop.optimiser.state[p]["exp_avg"], moments[name]["exp_avg"])
+        assert torch.equal(loop.learner.optimiser.state[p]["exp_avg"], moments[name]["exp_avg"])
     assert all(torch.equal(v, strengths[k]) for k, v in loop.method.state_dict().items())
 
 
@@ -158,7 +162,7 @@ def test_the_net_is_the_supernet_with_that_gate_shut(
 def test_the_best_epochs_posterior_does_not_name_what_left(bright: Images, tmp_path: Path) -> None:
     loop = make(bright, tmp_path, keep="best")
     loop.run()
-    loop.kept.logits[EDGE].data[..., AT] = 9.0  # it was the favourite then
+    loop.selection.kept.logits[EDGE].data[..., AT] = 9.0  # it was the favourite then
     found = loop.found()
     assert found.probabilities[EDGE][OPTION] == 0
     assert OPTION not in found.architecture.options[EDGE]

@@ -13,7 +13,7 @@ from ardor import methods
 from ardor.bayes import Gates
 from ardor.data import Images
 from ardor.runtime.device import Runtime
-from ardor.searching.gate_gradients import curvature_of, searching
+from ardor.searching.gate_gradients import GateCurvature, searching
 from ardor.searching.loop import search
 from ardor.settings.sections import SearchConfig, TrainConfig
 from ardor.spaces.cells import Cells
@@ -84,11 +84,14 @@ def test_an_auxiliary_head_is_counted_in_parts_too() -> None:
 
 
 def test_curvature_is_that_of_the_whole() -> None:
-    net, method, batch = SPACE.build().double(), methods.make("random", SPACE, {}), some(7)
+    net, batch = SPACE.build().double(), some(7)
     gates = {c.name: torch.rand(c.copies, 1, len(c.options)).double() for c in SPACE.choices}
     torch.set_default_dtype(torch.double)  # of the statistics that are frozen
     try:
-        whole, split = (curvature_of(net, method, [batch], micro_batches=n)(gates) for n in (1, 3))
+        whole, split = (
+            GateCurvature(net, SPACE.choices, lambda: [batch], micro_batches=n)(gates)
+            for n in (1, 3)
+        )
     finally:
         torch.set_default_dtype(torch.float)
     assert all(torch.allclose(whole[name], split[name], **EXACT) for name in gates)

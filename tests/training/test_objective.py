@@ -10,7 +10,7 @@ from ardor.bayes import Gates
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.methods.random import Random
 from ardor.searching.gate_gradients import (
-    curvature_of,
+    GateCurvature,
     frozen_statistics,
     moved,
     unrolled_gradients_,
@@ -104,7 +104,7 @@ def small_net() -> tuple[Random, nn.Module, Batch, Gates]:
 
 def test_curvature_is_the_full_jacobians_for_the_whole_data_set() -> None:
     method, net, batch, gates = small_net()
-    found = curvature_of(net, method, [batch])(gates)
+    found = GateCurvature(net, method.space.choices, lambda: [batch])(gates)
     with frozen_statistics(net, batch.images, gates):
         p = net(batch.images, gates).softmax(-1)
         hessian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
@@ -120,7 +120,7 @@ def test_refitting_leaves_the_net_as_it_was() -> None:
     method, net, batch, gates = small_net()
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     net.train()
-    curvature_of(net, method, [batch])(gates)
+    GateCurvature(net, method.space.choices, lambda: [batch])(gates)
     after = net.state_dict()
     assert set(after) == set(before)
     assert all(torch.equal(after[name], before[name]) for name in before)

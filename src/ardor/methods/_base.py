@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,18 +13,28 @@ from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
 
-# Gates, (copies | 1, 1, options) -> the Gauss-Newton diagonal of the data's negative
-# log-likelihood in them, same names, (copies, 1, options), in nats for the whole data set.
-Curvature = Callable[[Gates], Gates]
 # Choice -> option -> a number of epochs.
 Epochs = Mapping[str, Mapping[str, int]]
+
+
+class Curvature(Protocol):
+    """How sharply the data's negative log-likelihood bends in the gates, when asked."""
+
+    def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
+        """The Gauss-Newton diagonal at these gates, (copies | 1, 1, options), under their names.
+
+        (copies, 1, options), in nats for the whole data set, as estimated from some of its images;
+        or (copies, images, options), in nats for each of them. Exact in the classes, by a backward
+        pass for each; or from `samples` labels that the net itself draws for every image.
+        """
 
 
 class Method(nn.Module, ABC):
     """A posterior over architectures: draws gates, learns from the loss, decides at the end.
 
     Its settings are the keyword arguments of its `__init__`; its parameters are what the gate
-    optimiser learns. All randomness is torch's, so that a run can be continued.
+    optimiser learns. All randomness is torch's, so that a run can be continued; a search has a
+    stream of random numbers for its methods alone, which no net and no image takes from.
     """
 
     bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others
@@ -63,8 +73,8 @@ class Method(nn.Module, ABC):
     def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """Draws `count` architectures on the CPU, and counts the outcomes of each decision.
 
-        One counter for each group of choices that are decided independently of all others; none
-        from a method that is no posterior over architectures.
+        One counter for each group of choices that are decided independently of all others, widths
+        left out; none from a method that is no posterior over architectures.
         """
         return []
 
@@ -82,7 +92,7 @@ class Method(nn.Module, ABC):
         return {}
 
     def refit(self, curvature: Curvature) -> None:
-        """Called after each epoch in which gates learn, with the net's statistics frozen."""
+        """Called after each epoch in which gates learn; what is not asked of it costs nothing."""
 
     @torch.no_grad()
     def pool(self, rounds: Sequence[Self]) -> None:

@@ -209,9 +209,11 @@ def _candidates(found: Run, taken: Architecture) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for rank, candidate in enumerate(found.candidates[:_CANDIDATES], 1):
         accuracy, nll = (number(candidate.get(f"held_out_{key}")) for key in ("accuracy", "nll"))
-        kept = candidate.get("kept")
+        kept, widths = candidate.get("kept"), candidate.get("widths")
         options = kept if isinstance(kept, Mapping) else {}
         apart = [c for c, names in options.items() if set(names) != set(taken.options.get(c, ()))]
+        if isinstance(widths, Mapping):
+            apart += [c for c, n in widths.items() if n != len(taken.options.get(c, ()))]
         rows.append((
             str(rank),
             "" if accuracy is None else percent(accuracy, 1),

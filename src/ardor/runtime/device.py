@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ardor.errors import ArdorError
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
+from ardor.runtime.seeds import Streams
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -28,6 +29,11 @@ class Runtime:
     report: Callable[[Progress], None] = unwatched
     stopping: bool = False  # a signal asked the run to save and end
     clock: Callable[[], float] = field(default_factory=clock_from_now)
+    streams: Streams = field(init=False)  # of random numbers
+
+    def __post_init__(self) -> None:
+        seeds = {name: self.seed_of(0, 0, at) for at, name in enumerate(("gates", "data"), 1)}
+        self.streams = Streams(self.device, **seeds)
 
     @classmethod
     def start(

@@ -1,18 +1,21 @@
 """How gates learn: the loss of a search step, its gradient one weight step ahead, and curvature."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
 
+from ardor.architecture import Choice
 from ardor.bayes import Gates
-from ardor.bayes.curvature import gauss_newton_diagonal
+from ardor.bayes.curvature import LogitsAt, gauss_newton_diagonal
 from ardor.layers.norms import add_statistics_, measured, norms_of, remove_statistics_
-from ardor.methods import Curvature, Method
+from ardor.methods import Method
 from ardor.spaces import Net
 from ardor.training.objective import Batch, Loss, likelihood, objective, to_device
+
+Draws = Callable[[], AbstractContextManager[None]]  # a stream of random numbers
 
 
 def searching(
@@ -23,12 +26,16 @@ def searching(
     *,
     smoothing: float,
     micro_batches: int = 1,
+    drawing: Draws = nullcontext,  # in which the method draws
 ) -> Loss:
     """The objective of a search step under one draw of the gates."""
-    gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
+    with drawing():
+        gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
     fit = likelihood(net, batch, gates, smoothing=smoothing, micro_batches=micro_batches)
-    fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
-    return objective(fit, method.penalty(gates, net, progress), dataset_size=batch.dataset_size)
+    with drawing():
+        fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
+        penalty = method.penalty(gates, net, progress)
+    return objective(fit, penalty, dataset_size=batch.dataset_size)
 
 
 def unrolled_gradients_(
@@ -91,25 +98,47 @@ def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) 
                 weight.copy_(old)
 
 
-def curvature_of(
-    net: Net, method: Method, batches: Sequence[Batch], *, micro_batches: int = 1
-) -> Curvature:
+class GateCurvature:
     """The curvature of the data's likelihood in the gates, with the net's statistics frozen."""
-    copies = {choice.name: choice.copies for choice in method.space.choices}
 
-    def curvature(gates: Gates) -> Gates:
-        total: dict[str, Tensor] = {}
-        for batch in batches:
-            gates = to_device(gates, batch.images.device)
-            with frozen_statistics(net, batch.images, gates):
-                for images in batch.images.tensor_split(micro_batches):
-                    each = {n: g.expand(copies[n], len(images), -1) for n, g in gates.items()}
-                    for name, diagonal in gauss_newton_diagonal(partial(net, images), each).items():
-                        total[name] = total.get(name, torch.zeros_like(diagonal)) + diagonal
-        seen = sum(len(batch.labels) for batch in batches)
-        return {name: diagonal * batches[0].dataset_size / seen for name, diagonal in total.items()}
+    def __init__(
+        self,
+        net: Net,
+        choices: Sequence[Choice],
+        gather: Callable[[], Sequence[Batch]],
+        *,
+        micro_batches: int = 1,
+        drawing: Draws = nullcontext,  # in which the net draws, and labels are drawn
+    ) -> None:
+        self.net, self.micro_batches, self.drawing = net, micro_batches, drawing
+        self.copies = {choice.name: choice.copies for choice in choices}
+        self.gather = cache(gather)  # when first asked: most methods never do
 
-    return curvature
+    def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
+        """The Gauss-Newton diagonal, as `Curvature` has it."""
+        batches = self.gather()
+        with self.drawing():
+            pieces = [
+                gauss_newton_diagonal(logits_at, each, per_image=per_image, samples=samples)
+                for batch in batches
+                for logits_at, each in self.pieces(batch, gates)
+            ]
+        found = {name: torch.cat([piece[name] for piece in pieces], 1) for name in gates}
+        if per_image:
+            return found
+        share = sum(len(batch.labels) for batch in batches) / batches[0].dataset_size
+        return {name: each.sum(1, keepdim=True) / share for name, each in found.items()}
+
+    def pieces(self, batch: Batch, gates: Gates) -> Iterator[tuple[LogitsAt, Gates]]:
+        """The logits of some images after another, and the gates for each of these images."""
+        gates = to_device(gates, batch.images.device)
+        with frozen_statistics(self.net, batch.images, gates):
+            for images in batch.images.tensor_split(self.micro_batches):
+                sizes = {name: (self.copies[name], len(images), -1) for name in gates}
+                yield (
+                    partial(self.net, images),
+                    {name: gate.expand(sizes[name]) for name, gate in gates.items()},
+                )
 
 
 @contextmanager

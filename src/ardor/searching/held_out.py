@@ -1,11 +1,10 @@
-"""HeldOut at the held-out images: how the supernet does on them, and which draw does best."""
+"""Held-out images: how the supernet does on them, and which draw does best."""
 
 from ardor.bayes import Gates
 from ardor.data import Images, Normalise
 from ardor.methods import Method
 from ardor.models.scores import logits_of, scores
 from ardor.searching.result import Candidate
-from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net
 from ardor.training.loop import ResumableLoop
 
@@ -21,14 +20,12 @@ class HeldOut:
         images: Images,
         normalise: Normalise,
         stage: ResumableLoop,
-        config: SearchConfig,
         *,
+        whole: bool,  # all images after every epoch
         least: int,
     ) -> None:
         self.net, self.images, self.normalise = net, images, normalise
         self.stage, self.least = stage, least
-        # After an epoch: all, where they decide which is the best, or tell what a look costs.
-        whole = config.keeps_best or bool(config.time)
         self.share = 1.0 if whole else min(1.0, CURVE / len(images))
 
     def after_epoch(self, gates: Gates) -> dict[str, float]:
@@ -48,7 +45,9 @@ class HeldOut:
     def rank(self, method: Method, count: int) -> tuple[Candidate, ...]:
         """Up to so many draws of a posterior, the best first; one at least, whatever the time."""
         candidates: list[Candidate] = []
-        for architecture in dict.fromkeys(method.draw(count)):
+        with self.stage.runtime.streams("gates"):
+            drawn = dict.fromkeys(method.draw(count))
+        for architecture in drawn:
             if candidates and not self.stage.in_time:
                 break
             seen = self.measure(method.space.masks(architecture))

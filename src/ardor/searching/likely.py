@@ -8,7 +8,7 @@ show in a lifetime: the architectures of a large space, each of them unlikely.
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -48,8 +48,15 @@ class Likely:
 
 
 def probabilities(method: Method) -> dict[str, dict[str, float]]:
-    """Choice -> option -> probability."""
+    """Choice -> option -> probability; without widths, whose options are thousands."""
     return named(method, method.probabilities())
+
+
+def widths(method: Method) -> dict[str, float]:
+    """Choice of a width -> how many of its channels are expected to be kept."""
+    names = {choice.name for choice in method.choices("width")}
+    shares = method.probabilities()
+    return {name: rounded(sum(mean_score(shares[name]))) for name in shares if name in names}
 
 
 def strengths(method: Method) -> dict[str, dict[str, dict[str, float]]]:
@@ -65,11 +72,12 @@ def strengths(method: Method) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def named(method: Method, gates: Gates) -> dict[str, dict[str, float]]:
-    """Choice -> option -> number."""
-    options = {choice.name: choice.options for choice in method.space.choices}
+    """Choice -> option -> number; without widths."""
+    options = {choice.name: choice.options for choice in method.choices("op", "edge")}
     return {
         name: dict(zip(options[name], mean_score(gate), strict=True))
         for name, gate in gates.items()
+        if name in options
     }
 
 
@@ -78,13 +86,29 @@ def rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+def without(
+    names: Collection[str], counts: Sequence[Counter[Decisions]]
+) -> list[Counter[Decisions]]:
+    """The counts of the other choices alone."""
+    if not names:
+        return [*counts]
+    found = []
+    for count in counts:
+        others: Counter[Decisions] = Counter()
+        for decisions, times in count.items():
+            others[tuple(pair for pair in decisions if pair[0] not in names)] += times
+        found.append(others)
+    return [others for others in found if any(others)]
+
+
 def likeliest(
     found: Architecture, counts: Sequence[Counter[Decisions]], count: int = RUNNERS_UP
 ) -> tuple[Likely, ...]:
     """The one found, then the likeliest others, from counts of what was drawn; () without any.
 
     The one found counts as a draw more: where none decides as it does, as a method that selects
-    by more than the strength may, it is held likelier than it is, but not impossible.
+    by more than the strength may, it is held likelier than it is, but not impossible. The others
+    keep what it keeps of choices that are not counted.
     """
     taken = [tuple((name, found.options[name]) for name, _ in next(iter(c))) for c in counts]
     states = [c + Counter([own]) for c, own in zip(counts, taken, strict=True)]
@@ -101,7 +125,8 @@ def _likely(
     taken: list[Decisions],
 ) -> Likely:
     """An architecture by what it keeps of each state."""
-    options = {name: names for decision in kept for name, names in decision}
+    decided = {name: names for decision in kept for name, names in decision}
+    options = {**found.options, **decided}
     drawn = [(s[mine], s[own]) for s, mine, own in zip(states, kept, taken, strict=True)]
     apart = [pair for pair, a, b in zip(drawn, kept, taken, strict=True) if a != b]
     return Likely(

@@ -2,8 +2,8 @@
 
 It sees what would be kept as of now, and how sharply the loss of held-out images bends in the
 gates: the largest eigenvalue of its Hessian, at the mean gates and with mean weights, which grows
-before a search collapses (Zela et al. 2020). It warns, it remembers which posterior to draw from,
-and, if so asked, ends the search. Of the random numbers of the search it takes none.
+before a search collapses (Zela et al. 2020). It warns, and changes nothing: of the random numbers
+of the search it takes none.
 """
 
 import copy
@@ -20,10 +20,9 @@ from ardor.architecture import Architecture, Place
 from ardor.bayes import Gates
 from ardor.bayes.curvature import hessian_product, largest_eigenvalue, shifted
 from ardor.data import Images, Normalise
-from ardor.methods import Method
 from ardor.runtime.device import Runtime
 from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, together
-from ardor.searching.restarts import Rounds
+from ardor.searching.selection import Selection
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net, mean_score
 from ardor.training.loop import ResumableLoop
@@ -53,19 +52,17 @@ class CollapseMonitor:
     def __init__(
         self,
         net: Net,
-        method: Method,
-        kept: Method,
-        rounds: Rounds,
+        selection: Selection,
         batch: Batch,
         stage: ResumableLoop,
         config: SearchConfig,
     ) -> None:
-        self.net, self.method, self.batch = net, method, batch
-        self.kept = kept  # the method of the epoch that is drawn from, unless that is the last
-        self.rounds = rounds
+        self.net, self.batch = net, batch
+        self.selection, self.method = selection, selection.method
         self.stage, self.config = stage, config
-        self.double = copy.deepcopy(method).cpu()  # to draw from, leaving the method as it is
-        self.choices = method.choices("op")
+        self.double = copy.deepcopy(self.method).cpu()  # to draw from, leaving the method as it is
+        self.choices = self.method.choices("op")
+        self.widths = {choice.name for choice in self.method.choices("width")}
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -74,14 +71,16 @@ class CollapseMonitor:
         memory: dict[str, Any] = self.stage.facts.setdefault("watch", start)
         return memory
 
-    def look(self, error: float) -> dict[str, Any]:
-        """An epoch's entry for the log; `error` is that on held-out images."""
+    def look(self) -> dict[str, Any]:
+        """An epoch's entry for the log."""
         architecture, gates = self._draw()
         places = kept_by(self.choices, architecture)
         none, curvature = self._none(gates), self._curvature(gates)
-        warnings = [*self._collapses(collapses(places)), *self._growth(curvature)]
-        self._keep(error)
-        warnings += [*self._end(), *self._undecided(architecture)]
+        warnings = [
+            *self._collapses(collapses(places)),
+            *self._growth(curvature),
+            *self._undecided(architecture),
+        ]
         for warning in warnings:
             self.stage.tell(warning)
         cells = {
@@ -96,14 +95,13 @@ class CollapseMonitor:
             **together(places.values()).numbers(),
             "none_share": fmean([n for edges in none.values() for n in edges] or [0]),
             "curvature": curvature,
-            "kept": dict(architecture.kept),
+            "kept": {n: kept for n, kept in architecture.kept if n not in self.widths},
             "cells": cells,
             "warnings": warnings,
         }
 
     def begin_round(self) -> None:
         """Forgets what was seen of gates that have begun anew."""
-        self.stage.facts.pop("least_error", None)
         self.memory["curvatures"] = []
 
     @property
@@ -111,10 +109,10 @@ class CollapseMonitor:
         """Whether this epoch may be undone: it looks collapsed, and a collapse ends the search."""
         return self.config.stop_on_collapse and bool(self.memory["since"])
 
-    def posterior(self) -> Method:
-        """The method as of the epoch of this round that is drawn from."""
-        kept = self.config.keeps_best and "least_error" in self.stage.facts
-        return self.kept if kept else self.method
+    @property
+    def ends(self) -> bool:
+        """Whether what it has seen ends the search."""
+        return self.config.stop_on_collapse and bool(self.memory["collapsed"])
 
     def numbers(self, architecture: Architecture) -> dict[str, float]:
         """What tables show: of an architecture, and of the whole search."""
@@ -123,8 +121,6 @@ class CollapseMonitor:
             found["largest_curvature"] = self.memory["largest_curvature"]
         if self.memory["collapsed"]:
             found["collapsed_since"] = min(self.memory["collapsed"].values())
-        if self.posterior() is self.kept and "kept_epoch" in self.stage.facts:
-            found["kept_epoch"] = self.stage.facts["kept_epoch"]
         return found
 
     @torch.no_grad()
@@ -132,8 +128,7 @@ class CollapseMonitor:
         """The architecture as of now, and the mean gates."""
         self.double.removed = self.method.removed
         with self.stage.runtime.apart(5):
-            together = self.rounds.together(self.method, learning=True)
-            self.double.load_state_dict(together.state_dict())
+            self.double.load_state_dict(self.selection.now().state_dict())
             architecture = self.double.draw(1)[0]
             self.double.load_state_dict(self.method.state_dict())
             draws = [self.double.sample(1, self.stage.round_progress) for _ in range(DRAWS)]
@@ -150,12 +145,15 @@ class CollapseMonitor:
         return found
 
     def _curvature(self, gates: Gates) -> float | None:
-        """The largest eigenvalue of the Hessian; None where that is not finite."""
+        """The largest eigenvalue of the Hessian in all but widths; None where it is not finite."""
+        size = sum(gate.numel() for gate in self._bent(gates).values())
+        if not size:
+            return None
         known = self.memory.get("direction", [])
-        if len(known) != sum(gate.numel() for gate in gates.values()):
+        if len(known) != size:
             known = []  # not of these gates
         first = not known and self.stage.epoch + 1 < self.stage.timetable.epochs
-        start = torch.tensor(known or self._any_direction(gates), dtype=torch.double)
+        start = torch.tensor(known or self._any_direction(size), dtype=torch.double)
         product = hessian_product(lambda by: self._gradient(gates, by), STEP)
         was_training = self.net.training
         self.net.eval()
@@ -167,16 +165,21 @@ class CollapseMonitor:
         self.memory["direction"] = direction.tolist()
         return value
 
-    def _any_direction(self, gates: Gates) -> list[float]:
+    def _bent(self, gates: Gates) -> Gates:
+        """The gates that the curvature is in."""
+        return {name: gate for name, gate in gates.items() if name not in self.widths}
+
+    def _any_direction(self, size: int) -> list[float]:
         """Where to begin."""
         with self.stage.runtime.apart(6):
-            return torch.randn(sum(gate.numel() for gate in gates.values())).tolist()
+            return torch.randn(size).tolist()
 
     def _gradient(self, gates: Gates, by: Tensor) -> Tensor:
         """Of the held-out loss in the strengths of the gates, where all have moved `by`."""
         images = self.batch.images
         by = by.to(images.device, images.dtype).requires_grad_()
-        moved = shifted(to_device(gates, images.device), by)
+        gates = to_device(gates, images.device)
+        moved = {**gates, **shifted(self._bent(gates), by)}
         with self.stage.runtime.apart(6):  # the same on both sides, should the net draw anything
             loss = F.cross_entropy(self.net(images, moved), self.batch.labels)
         return torch.autograd.grad(loss, by)[0].cpu().double()
@@ -207,18 +210,6 @@ class CollapseMonitor:
             )
         memory["growing"] = times is not None
 
-    def _keep(self, error: float) -> None:
-        """Remembers the method of the epoch with the least held-out error (VINNAS, line 16).
-
-        Where a collapse ends the search, that of no epoch that looks collapsed; and where the last
-        is to be kept, the last of the others.
-        """
-        facts = self.stage.facts
-        last = self.config.stop_on_collapse and self.config.keep == "last"
-        if not self.in_doubt and (last or error < facts.get("least_error", 2.0)):
-            facts["least_error"], facts["kept_epoch"] = error, self.stage.epoch + 1
-            self.kept.load_state_dict(self.method.state_dict())
-
     def _undecided(self, architecture: Architecture) -> Iterator[str]:
         """Says so where all is kept at the end: drop rates had too few steps to go their way."""
         there = {c.name: {o for o in c.options if c.family(o) != "none"} for c in self.choices}
@@ -229,10 +220,3 @@ class CollapseMonitor:
                 "nothing is left out: the gates have had too few steps; search for more epochs, "
                 "or with a higher search.gate_rate"
             )
-
-    def _end(self) -> Iterator[str]:
-        """Ends the search after a collapse, if there is an epoch to go back to."""
-        facts = self.stage.facts
-        if self.config.stop_on_collapse and self.memory["collapsed"] and "kept_epoch" in facts:
-            facts["ended"] = True
-            yield f"the search ends here, with the architecture of epoch {facts['kept_epoch']}"

@@ -1,6 +1,6 @@
 """What a search ends with: an architecture, what it was chosen from, and how sure that is."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ from torch import Tensor
 from ardor.architecture import (
     Architecture,
     Choice,
+    Options,
     Probabilities,
     against_odds,
     choices_to_json,
@@ -25,10 +26,12 @@ class Candidate:
     accuracy: float
     nll: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Its entry in architecture.json."""
+    def to_json(self, widths: Collection[str] = ()) -> dict[str, Any]:
+        """Its entry in architecture.json; of the choices called `widths` only how many are kept."""
+        counts = {name: len(self.architecture.options[name]) for name in widths}
         return {
-            "kept": dict(self.architecture.kept),
+            "kept": without(widths, self.architecture),
+            **({"widths": counts} if counts else {}),
             "held_out_accuracy": self.accuracy,
             "held_out_nll": self.nll,
         }
@@ -48,6 +51,7 @@ class SearchResult:
     watched: Mapping[str, float]  # what the collapse watch saw, and how sure the search is
     # What the architecture has learned in the supernet, by name; see handover.py.
     weights: Mapping[str, Tensor] = field(repr=False, compare=False)
+    widths: Mapping[str, float] = field(default_factory=dict)  # choice -> channels expected to stay
 
     def to_json(self) -> dict[str, Any]:
         """The content of architecture.json."""
@@ -61,7 +65,8 @@ class SearchResult:
             ],
             "strengths": self.strengths,
             "left": self.removed,
-            "candidates": [candidate.to_json() for candidate in self.candidates],
+            **({"widths": self.widths} if self.widths else {}),
+            "candidates": [candidate.to_json(self.widths) for candidate in self.candidates],
             **self.likelihoods(),
         }
 
@@ -74,7 +79,7 @@ class SearchResult:
             "probability": own.probability,
             "runners_up": [
                 {
-                    "kept": dict(other.architecture.kept),
+                    "kept": without(self.widths, other.architecture),
                     "probability": other.probability,
                     "times_as_likely": other.times_as_likely,
                     "standard_error": other.standard_error,
@@ -82,3 +87,8 @@ class SearchResult:
                 for other in others
             ],
         }
+
+
+def without(names: Collection[str], architecture: Architecture) -> Options:
+    """What an architecture keeps of all other choices."""
+    return {name: options for name, options in architecture.kept if name not in names}

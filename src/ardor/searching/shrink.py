@@ -12,10 +12,13 @@ from ardor.spaces import Net, mean_score
 
 
 def in_a_row(method: Method, before: Epochs) -> Epochs:
-    """For how many epochs in a row every option is given up, after `before` and this one."""
+    """For how many epochs in a row every option is given up, after `before` and this one.
+
+    Single channels of a width never leave: nothing would be computed faster without one.
+    """
     now = method.given_up()
     rows = {}
-    for choice in method.space.choices:
+    for choice in method.choices("op", "edge"):
         if choice.name in now:
             given = now[choice.name].flatten(0, -2).all(0).tolist()  # in all copies
             past = before.get(choice.name, {})
@@ -31,7 +34,7 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
     """
     shares = method.probabilities()
     found = []
-    for choice in method.space.choices:
+    for choice in method.choices("op", "edge"):
         there = [at for at in method.remaining(choice) if choice.options[at] != ZERO]
         ripe = {o for o, epochs in rows.get(choice.name, {}).items() if epochs >= patience}
         if ripe:

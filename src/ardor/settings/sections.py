@@ -56,9 +56,11 @@ class SearchConfig(Fitting):
         default=1, ge=1, le=100
     )  # whole searches one after another, whose mean posterior is drawn from
     warmup: Share = 0.2  # of the epochs of a round, with weights alone learning
+    gate_optimiser: Literal["adam", "sgd"] = "adam"
     gate_rate: Rate = 3e-4
+    gate_momentum: Share = 0.9  # of sgd
     gate_schedule: Literal["cosine", "constant"] = "constant"
-    gate_betas: tuple[Share, Share] = (0.5, 0.999)
+    gate_betas: tuple[Share, Share] = (0.5, 0.999)  # of adam
     gate_decay: Amount = 1e-3
     keep: Literal["last", "best"] = (
         "last"  # gates of the last epoch, or of the least held-out error
@@ -68,11 +70,6 @@ class SearchConfig(Fitting):
         default=3, ge=0, le=LONGEST
     )  # epochs in a row given up until it leaves; 0 keeps all
     candidates: Count = 1  # drawn at the end and ranked on held-out images
-
-    @property
-    def keeps_best(self) -> bool:
-        """Whether the gates of an earlier epoch may be what is drawn from."""
-        return self.keep == "best" or self.stop_on_collapse
 
 
 class TrainConfig(Fitting):

@@ -142,10 +142,9 @@ class Space(ABC):
 
     def masks(self, architecture: Architecture) -> Gates:
         """The gates that leave in the supernet just what `architecture` keeps: one or zero each."""
+        kept = {name: set(options) for name, options in architecture.kept}
         return {
-            choice.name: torch.tensor(
-                [[[float(o in architecture.options[choice.name]) for o in choice.options]]]
-            )
+            choice.name: torch.tensor([[[float(o in kept[choice.name]) for o in choice.options]]])
             for choice in self.choices
         }
 

@@ -48,13 +48,14 @@ class ResumableLoop:
         optimisers: Mapping[str, Optimizer],
         timetable: Timetable,
         reshape: Callable[[Mapping[str, Any]], None] = lambda facts: None,
+        facts: dict[str, Any] | None = None,
     ) -> None:
         self.name, self.run, self.runtime = name, run, runtime
         self._reshape = reshape  # given `facts`, makes the modules fit a checkpoint's tensors
         self.modules, self.optimisers = modules, optimisers
         self.timetable, self.step_times = timetable, timetable.step_times
         self.epoch = self.step = 0  # finished epochs, and steps of the one under way
-        self.facts: dict[str, Any] = {}  # what else the loop remembers, as JSON
+        self.facts = {} if facts is None else facts  # what else the loop remembers, as JSON
         self.sums: dict[str, float] = {}
         self.seconds = 0.0  # of the epoch under way, before this process took it up
         self._logged: dict[str, float] = {}  # with every epoch
@@ -132,7 +133,8 @@ class ResumableLoop:
         self, net: nn.Module, images: int, micro_batches: int, forward: Callable[[int], object]
     ) -> None:
         """Reports the memory that a step will need; an ArdorError if it is too much."""
-        needed = None if self.over else memory.need(net, forward)
+        with self.runtime.streams.unchanged():
+            needed = None if self.over else memory.need(net, forward)
         if needed is not None:
             there, most = memory.free(self.runtime.device), needed.of(-(-images // micro_batches))
             self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
@@ -205,6 +207,7 @@ class ResumableLoop:
         for name, optimiser in self.optimisers.items():
             tensors |= _flat(name, optimiser)
         states, random_facts = random_states()
+        states |= self.runtime.streams.states()
         tensors |= {f"random/{key}": value for key, value in states.items()}
         facts = {
             "position": [self.epoch, self.step],
@@ -245,9 +248,14 @@ class ResumableLoop:
             for name, optimiser in self.optimisers.items():
                 _unflatten_(optimiser, _under(f"{name}/", tensors))
             self.epoch, self.step = facts["position"]
-            self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
+            self.sums, self.seconds = facts["sums"], facts["seconds"]
+            self.facts.clear()
+            self.facts.update(facts["facts"])
             self._spent = self.timetable.restore(facts.get("course", {}))
-            restore_random_states(_under("random/", tensors), facts["random"])
+            states = _under("random/", tensors)
+            restore_random_states(states, facts["random"])
+            if not self.runtime.streams.restore(states):
+                LOG.warning("'%s' has no random states of gates and data: they begin anew", path)
         except MISFITS as error:
             *_, why = ("", *str(error).split("\n"))  # the last line of what torch says
             raise ArdorError(

@@ -137,7 +137,8 @@ class TrainLoop:
         """One step of the weights: likelihood, and the KL as far as it has grown."""
         self.net.train()
         pixels = self.runtime.images(images.pixels)
-        prepared = augment(self.normalise(pixels), self.config.augment)
+        with self.runtime.streams("data"):
+            prepared = augment(self.normalise(pixels), self.config.augment)
         batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
         loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
