@@ -10,7 +10,7 @@ import torch
 from ardor.bench import gradients, grid
 from ardor.bench.earlier import Known, portable
 from ardor.bench.grid import Grid
-from ardor.bench.measures import MEASURES, Followed, Measure, Record, Searches, TableRun, seconds
+from ardor.bench.measures import Followed, Measure, Record, Searches, TableRun
 from ardor.bench.nasbench201.truth import Truth
 from ardor.bench.nasbench201.truths import Truths
 from ardor.bench.plots import plots
@@ -248,20 +248,3 @@ def share_search(source: Run, run: Run) -> None:
     run.add_metrics(stages={"search": source.metrics["stages"]["search"]})
     newest = checkpoints[-1]
     write(run.folder / "checkpoint" / newest.name, read_bytes(newest, most=2**40))
-
-
-def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """One row for each run."""
-    rows = []
-    for run in map(Run.open, folders):
-        rows.append(
-            {
-                "run": str(run.folder),
-                "data": run.config.data.source,
-                "method": run.config.method["name"],
-                "seed": run.config.seed,
-                **{measure: run.metrics.get(measure) for measure in MEASURES},
-                "seconds": round(seconds(run.metrics), 1),
-            }
-        )
-    return rows

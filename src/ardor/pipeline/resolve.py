@@ -6,6 +6,7 @@ from typing import Any
 
 from ardor import data, methods, spaces
 from ardor.errors import ArdorError
+from ardor.models import exporters
 from ardor.runtime.device import find_device
 from ardor.settings.fields import complete
 from ardor.settings.merge import resolve
@@ -65,7 +66,7 @@ def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | Non
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
-    passed = {"data.memory"}  # changes no result
+    passed = {"data.memory", "export.formats"}  # change no result
     if made.prune.picking:
         passed.add("prune.threshold")  # follows from what it picked
     if os.path.realpath(made.data.source) == os.path.realpath(now.data.source):
@@ -111,6 +112,7 @@ def completed(config: Config) -> Config:
     whole.check_size()
     check_network(config, whole)
     check_start(config)
+    check_formats(config)
     named = {
         "space": {"name": config.space["name"], **space},
         "method": {"name": config.method["name"], **method},
@@ -155,6 +157,12 @@ def check_scratch(config: Config) -> None:
             "train.start = 'search' needs a search, and an architecture is given instead",
             "leave out --architecture to search, or train from scratch: --set train.start=scratch",
         )
+
+
+def check_formats(config: Config) -> None:
+    """An ArdorError where a network would be exported in a format that is not known."""
+    for name in config.export.formats:
+        exporters.find(name)
 
 
 def final_space(config: Config) -> spaces.Space:

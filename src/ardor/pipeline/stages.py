@@ -1,13 +1,14 @@
 """The stages of a run: each reads what the one before wrote, from where it was left."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from ardor import methods
 from ardor.errors import ArdorError, Interrupted
+from ardor.models import exporters
 from ardor.models.card import card
-from ardor.models.exporters.onnx import export as export_onnx
-from ardor.models.exporters.onnx import latencies, to_onnx
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
@@ -17,7 +18,8 @@ from ardor.pipeline.run import CHANGEABLE, NO_COST, SEARCHED, STAGES, WRITTEN, R
 from ardor.reporting import draw
 from ardor.reporting import report as report_page
 from ardor.runtime.cost import measured
-from ardor.runtime.files import write, write_json
+from ardor.runtime.files import replaced_folder, write, write_json
+from ardor.runtime.origin import FORMAT
 from ardor.runtime.tensors import save
 from ardor.searching.loop import search as search_space
 from ardor.training.train import train as train_network
@@ -26,6 +28,7 @@ Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Metrics of an earlier pruning and of what came after it, by how they begin.
 DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
+EXPORTED = ("onnx_", "latency_", "trained_onnx_", "trained_latency_")
 
 
 def do(run: Run, stage: str) -> None:
@@ -45,6 +48,8 @@ def do(run: Run, stage: str) -> None:
             found = steps[stage](run)
         if stage == "prune":
             forget_after(run, stage)
+        if stage == "export":
+            run.drop_metrics(EXPORTED)
         run.add_metrics(stage, **found, stages={stage: cost})
         if stage == "prune":
             run.drop_checkpoints("tune")
@@ -92,19 +97,41 @@ def prune(run: Run) -> Figures:
 
 
 def export(run: Run) -> Figures:
-    """Writes the ONNX file, checks it on training images, and times it."""
-    model, path = run.plain(), run.folder / "export" / "model.onnx"
-    files = {"": b""}
-    if run.done("prune"):
-        files["trained_"] = to_onnx(pruned(run.trained(), float("inf")))
-    difference = export_onnx(model, path, run.dataset.train.pixels[:CHECKED_IMAGES])
-    files[""] = path.read_bytes()
-    times = latencies(list(files.values()), model.shape)
+    """Writes the network in every format asked for, each checked on training images first."""
+    model, images = run.plain(), run.dataset.train.pixels[:CHECKED_IMAGES]
+    trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
+    formats = dict.fromkeys(run.config.export.formats)
+    exports = [exporters.export(name, model, images) for name in formats]
+    table = {one.name: {**one.to_json(), **compared(one, model, trained)} for one in exports}
+    with replaced_folder(run.folder / "export") as filling:
+        for name, content in (file for one in exports for file in one.files.items()):
+            write(filling / name, content)
+        write_json(filling / "exports.json", {"format": FORMAT, "exports": table})
+    return onnx_figures(table["onnx"]) if "onnx" in table else {}
+
+
+def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
+    """Bytes of an export and its time for one image, beside those of the network as trained."""
+    versions = {"": one.files}
+    if trained is not None:
+        versions["trained_"] = one.exporter.write(trained)
+    times = one.exporter.latencies(list(versions.values()), model.shape)
     return {
-        "onnx_max_difference": difference,
-        **{f"{which}onnx_bytes": len(content) for which, content in files.items()},
-        **{f"{which}latency_ms": ms for which, ms in zip(files, times, strict=True)},
+        **{f"{which}bytes": sum(map(len, files.values())) for which, files in versions.items()},
+        **{f"{which}latency_ms": ms for which, ms in zip(versions, times, strict=bool(times))},
     }
+
+
+def onnx_figures(row: dict[str, Any]) -> Figures:
+    """What metrics.json says of the ONNX file."""
+    names = {
+        "largest_difference": "onnx_max_difference",
+        "bytes": "onnx_bytes",
+        "latency_ms": "latency_ms",
+        "trained_bytes": "trained_onnx_bytes",
+        "trained_latency_ms": "trained_latency_ms",
+    }
+    return {name: row[key] for key, name in names.items() if key in row}
 
 
 def evaluate(run: Run) -> Figures:
@@ -142,11 +169,13 @@ def report(run: Run) -> Figures:
 
 def forget_after(run: Run, stage: str) -> None:
     """Removes what was derived from a stage that has been done anew."""
-    for later in STAGES[STAGES.index(stage) + 1 :]:
-        if later in WRITTEN:
-            (run.folder / WRITTEN[later]).unlink(missing_ok=True)
-    kept = {k: v for k, v in run.metrics.items() if not k.startswith(DERIVED)}
-    write_json(run.folder / "metrics.json", kept)
+    later = STAGES[STAGES.index(stage) + 1 :]
+    for each in later:
+        if each in WRITTEN:
+            (run.folder / WRITTEN[each]).unlink(missing_ok=True)
+    if "export" in later:
+        shutil.rmtree(run.folder / "export", ignore_errors=True)
+    run.drop_metrics(DERIVED)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ardor.architecture import Architecture, Choice, Probabilities, against_odds, certainty
-from ardor.reporting import pruning_curve
+from ardor.reporting import exports, pruning_curve
 from ardor.reporting.cells import cells, summary
 from ardor.reporting.certainty import bars, strength_tables, strips, taken_out
 from ardor.reporting.charts import charts
@@ -63,6 +63,8 @@ def report(run: Path, choices: Sequence[Choice] = ()) -> str:
         warnings=list(_warnings(found)),
         taken_out=list(taken_out(found.epochs.get("search", []))),
         **_pruning(found),
+        exports=list(exports.rows(found.exports)),
+        export_columns=exports.COLUMNS,
         costs=_costs(found.metrics),
         settings=_settings(found.config),
         command=str(found.config.get("command", "")),

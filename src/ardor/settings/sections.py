@@ -108,6 +108,12 @@ class PruneConfig(Settings):
         return self.keep_accuracy > 0 or self.max_params > 0
 
 
+class ExportConfig(Settings):
+    """The files that leave Ardor."""
+
+    formats: tuple[str, ...] = ("onnx",)  # 'ardor list exporters' shows them
+
+
 class Config(Settings):
     """Everything that decides a run."""
 
@@ -120,6 +126,7 @@ class Config(Settings):
     network: dict[str, Any] = {}  # settings of the space that differ in the final network
     train: TrainConfig = TrainConfig()
     prune: PruneConfig = PruneConfig()
+    export: ExportConfig = ExportConfig()
 
 
 SECTIONS: Mapping[str, type[Settings]] = {
@@ -127,4 +134,5 @@ SECTIONS: Mapping[str, type[Settings]] = {
     "search": SearchConfig,
     "train": TrainConfig,
     "prune": PruneConfig,
+    "export": ExportConfig,
 }
