@@ -71,8 +71,9 @@ def test_an_unknown_format_is_refused_before_anything_is_done(run: Path) -> None
     data = run.parent / "images"
     asked = ["--set", 'export.formats=["onxx"]']
     pictures(data, "a", "b")
-    refused("run", data, "--run", "new", *asked, error="'onxx'", hint="did you mean 'onnx'?")
-    assert not Path("new").exists()
+    new = run.parent / "new"
+    refused("run", data, "--run", new, *asked, error="'onxx'", hint="did you mean 'onnx'?")
+    assert not new.exists()
 
 
 def test_one_format_that_fails_leaves_all_as_it_was(

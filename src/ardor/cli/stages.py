@@ -143,7 +143,7 @@ def export(
         work(run.changed("export", *layers), as_json, quiet, ("export",))
 
 
-_stage_command("evaluate", "Measure the network on the test images.")
+_stage_command("evaluate", "Measure the network on the test images, or on held-out ones.")
 _stage_command("report", "Write one HTML page of the run.")
 
 

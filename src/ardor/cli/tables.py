@@ -32,6 +32,9 @@ def metrics_table(metrics: Mapping[str, Any], exported: Sequence[Sequence[str]] 
         "test_accuracy": ("test accuracy", "{:.2%}"),
         "test_nll": ("test negative log-likelihood", "{:.4f} nats"),
         "test_ece": ("test calibration error", "{:.2%}"),
+        "held_out_accuracy": ("held-out accuracy (no test images)", "{:.2%}"),
+        "held_out_nll": ("held-out negative log-likelihood", "{:.4f} nats"),
+        "held_out_ece": ("held-out calibration error", "{:.2%}"),
         "trained_test_accuracy": ("test accuracy before pruning", "{:.2%}"),
         "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
         "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
@@ -55,6 +58,8 @@ def metrics_table(metrics: Mapping[str, Any], exported: Sequence[Sequence[str]] 
         "onnx_max_difference": ("largest difference of the ONNX file", "{:.1e}"),
     }
     rows = []
+    if metrics.get("held_out_images") == 0:
+        rows.append(("accuracy", "not measured: no test images, and none held out of the training"))
     for key, (text, form) in words.items():
         if key in metrics:
             before = metrics.get(f"trained_{key}") if key != "test_accuracy" else None

@@ -221,7 +221,7 @@ class Run:
         if stage in self.metrics.get("unfinished", {}):
             return False
         if stage == "evaluate":
-            return "test_accuracy" in self.metrics
+            return not {"test_accuracy", "held_out_images"}.isdisjoint(self.metrics)
         if stage == "prune" and self.checkpoints("tune"):
             return False  # fine-tuning has begun, and was not finished
         if stage == "export" and (self.folder / "export" / "model.onnx").exists():

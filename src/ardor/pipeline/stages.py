@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ardor import methods
+from ardor.data import Images
 from ardor.errors import ArdorError, Interrupted
 from ardor.models import exporters
 from ardor.models.card import card
@@ -22,12 +23,13 @@ from ardor.runtime.files import replaced_folder, write, write_json
 from ardor.runtime.origin import FORMAT
 from ardor.runtime.tensors import save
 from ardor.searching.loop import search as search_space
+from ardor.training.train import split_validation
 from ardor.training.train import train as train_network
 
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Metrics of an earlier pruning and of what came after it, by how they begin.
-DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
+DERIVED = ("test_", "held_out_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
 EXPORTED = ("onnx_", "latency_", "trained_onnx_", "trained_latency_")
 
 
@@ -135,26 +137,42 @@ def onnx_figures(row: dict[str, Any]) -> Figures:
 
 
 def evaluate(run: Run) -> Figures:
-    """The last measurement: the first time that test images are looked at."""
-    results = {"test": tested(run, run.plain())}
+    """The last measurement: the first time that test images are looked at.
+
+    Without any, those count that were held out of the training; without those, there is no score.
+    """
+    which, images = scored_images(run)
+    results = {"": scored(run, run.plain(), images)}
     if run.done("prune"):
-        results["trained_test"] = tested(run, pruned(run.trained(), float("inf")))
-        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results["test"]))
-    before = results.get("trained_test", results["test"])
-    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before))
-    return {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
+        results["trained_"] = scored(run, pruned(run.trained(), float("inf")), images)
+        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results[""], which))
+    before = results.get("trained_", results[""])
+    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before, which))
+    return {
+        **({} if which == "test" else {"held_out_images": len(images)}),
+        **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
+    }
 
 
-def tested(run: Run, model: Model) -> dict[str, float]:
-    """Scores on the test images."""
+def scored_images(run: Run) -> tuple[str, Images]:
+    """The test images; where there are none, those that were held out of the training."""
+    if len(run.dataset.test):
+        return "test", run.dataset.test
+    config = run.config
+    return "held_out", split_validation(run.dataset.train, config.train, config.seed)[1]
+
+
+def scored(run: Run, model: Model, images: Images) -> dict[str, float]:
+    """Scores on these images; none where there are no images."""
     if model.classes != run.dataset.classes:
         raise ArdorError(
             f"classes of '{run.config.data.source}' are {', '.join(run.dataset.classes)}; "
             f"the network was trained for {', '.join(model.classes)}",
             "put the images back as they were",
         )
+    if not len(images):
+        return {}
     runtime = run.runtime()
-    images = run.dataset.test
     logits = logits_of(
         runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
     )

@@ -101,11 +101,15 @@ def _name(section: Any) -> str:
 
 def _cards(found: Run) -> Iterator[Card]:
     metrics = {key: number(value) for key, value in found.metrics.items()}
-    accuracy, before = metrics.get("test_accuracy"), metrics.get("trained_test_accuracy")
+    which = "held_out" if metrics.get("held_out_images") is not None else "test"
+    accuracy = metrics.get(f"{which}_accuracy")
     if accuracy is not None:
-        note = f"{percent(before, 1)} before pruning" if before is not None else ""
-        yield Card("Test accuracy", percent(accuracy, 1), note)
-    nll, ece, brier = (metrics.get(f"test_{key}") for key in ("nll", "ece", "brier"))
+        words = "Held-out accuracy, no test images" if which == "held_out" else "Test accuracy"
+        before = _before(metrics.get(f"trained_{which}_accuracy"), lambda share: percent(share, 1))
+        yield Card(words, percent(accuracy, 1), before)
+    elif which == "held_out":
+        yield Card("Accuracy", "not measured", "no test images, and none held out of the training")
+    nll, ece, brier = (metrics.get(f"{which}_{key}") for key in ("nll", "ece", "brier"))
     if ece is not None:
         notes = [("likelihood loss", nll), ("Brier score", brier)]
         note = ", ".join(f"{label} {value:.3g}" for label, value in notes if value is not None)
