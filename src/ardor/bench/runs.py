@@ -16,7 +16,7 @@ from ardor.bench.nasbench201.truths import Truths
 from ardor.bench.plots import plots
 from ardor.bench.speed import speed
 from ardor.errors import ArdorError
-from ardor.pipeline.resolve import difference
+from ardor.pipeline.resolve import difference, layered
 from ardor.pipeline.run import Run
 from ardor.pipeline.stages import do
 from ardor.runtime.files import read_bytes, read_log, write, write_json
@@ -200,7 +200,7 @@ class Bench:
         if not (folder / "config.json").exists():
             return None
         run = Run.open(folder)
-        if other := difference(run.config, self.grid.layers(row, seed)):
+        if other := difference(run.config, layered(self.grid.layers(row, seed))):
             raise ArdorError(
                 f"'{folder}' was made with {other}",
                 "give another --folder, or move that one away: one table has one set of settings",
