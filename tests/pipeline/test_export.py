@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from standins.user import TINY, ardor, done, edit, files, pictures, refused, without
 
+from ardor import discover
 from ardor.models.exporters.python_file import PythonFile
 from ardor.pipeline.run import Run
 
@@ -125,3 +126,16 @@ def test_the_formats_are_listed() -> None:
     said = json.loads(done("list", "exporters", "--json").out)
     assert set(said) == {"onnx", "python_file"}
     assert all(said.values())
+
+
+def test_a_format_of_ones_own_is_exported_where_it_is_named(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discover, "_trusted", set())
+    done("export", run, "--format", "standins.noted")
+    assert (run / "export" / "note.txt").read_bytes() == b"ask the network"
+    assert Run.open(run).typed("resume").endswith("--trust standins.noted")
+    monkeypatch.setattr(discover, "_trusted", set())
+    hint = "--trust standins.noted"
+    refused("export", run, error="the exporter 'standins.noted' is a module", hint=hint)
+    done("export", run, "--trust", "standins.noted")
