@@ -14,7 +14,7 @@ from ardor.data import Normalise
 from ardor.errors import ArdorError
 from ardor.layers.convolutions import PointwiseBlock, SeparableBlock
 from ardor.layers.variational import VariationalConv2d
-from ardor.models.exporters.onnx import export, latencies, to_onnx
+from ardor.models.exporters import export, find
 from ardor.models.model import Model
 from ardor.models.sizes import (
     dense_bytes,
@@ -277,13 +277,14 @@ def test_widths_can_stay_multiples() -> None:
 
 
 @pytest.mark.parametrize(("ops", "keep"), [("vinnas", 0.05), ("darts", 0.0)])
-def test_the_onnx_file_is_of_the_compact_network(ops: str, keep: float, tmp_path: Path) -> None:
+def test_the_onnx_file_is_of_the_compact_network(ops: str, keep: float) -> None:
     model = network(ops, keep, 0, layout="R")
     small = compact(model)
-    assert export(small, tmp_path / "model.onnx", images(5)) < 1e-4
-    dense, content = to_onnx(model), (tmp_path / "model.onnx").read_bytes()
-    assert len(content) < len(dense)
-    assert all(ms > 0 for ms in latencies([dense, content], small.shape))
+    found, exporter = export("onnx", small, images(5)), find("onnx")
+    assert found.difference < 1e-4
+    dense = exporter.write(model)
+    assert len(found.files["model.onnx"]) < len(dense["model.onnx"])
+    assert all(ms > 0 for ms in exporter.latencies([dense, found.files], small.shape))
     assert small.probabilities(images(2)).shape == (2, 3)
 
 

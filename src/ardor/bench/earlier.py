@@ -8,7 +8,7 @@ from typing import Any
 from ardor.bench.grid import Grid, named
 from ardor.bench.measures import Measure, Record
 from ardor.errors import ArdorError
-from ardor.pipeline.resolve import difference
+from ardor.pipeline.resolve import difference, layered
 from ardor.runtime.files import read_object
 from ardor.runtime.origin import FORMAT
 from ardor.settings.merge import resolve
@@ -48,9 +48,9 @@ class Known:
 
 def check_same(path: Path, row: str, made: Config, grid: Grid) -> None:
     """An ArdorError where a row was made with other settings than the present ones."""
-    layers = (*grid.layers(row, made.seed), {"device": made.device})
-    source = resolve(*layers).data.source
-    if other := difference(made, (*layers, {"data": {"source": name_of(source)}})):
+    now = layered((*grid.layers(row, made.seed), {"device": made.device}))
+    images = now.data.model_copy(update={"source": name_of(now.data.source)})
+    if other := difference(made, now.model_copy(update={"data": images})):
         raise ArdorError(f"'{row}' in '{path}' was made with {other}", ANEW)
 
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ardor.layers.operations import OPS
+from ardor.pipeline.compare import MEASURES, seconds
 from ardor.pipeline.run import STAGES, Run
 from ardor.runtime.files import read_json, read_log
 from ardor.searching.collapse import SORTS, OperationCounts, kept_by, together
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
 NOISE = "noise"  # the operation of S4 that is of no use
-MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
 
 Record = Mapping[str, Any]  # what a result keeps of a run: all that its tables are made from
 
@@ -53,7 +53,8 @@ class Measure:
     def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
         """Mean and standard deviation over the seeds, and the best run on the test images."""
         metrics = [run["metrics"] for run in runs]
-        best = max(metrics, key=lambda found: found["test_accuracy"])
+        scored = [each for each in metrics if "test_accuracy" in each]
+        best: Record = max(scored, key=lambda found: found["test_accuracy"], default={})
         found: dict[str, Any] = {"method": name, "seeds": len(runs)}
         found["same_as"] = dict(Counter(run["same_as"] for run in runs if "same_as" in run))
         for measure in MEASURES:
@@ -124,12 +125,6 @@ def over_seeds(name: str, values: Sequence[float]) -> dict[str, Any]:
         name: statistics.fmean(values) if values else None,
         f"{name}_std": statistics.stdev(values) if len(values) > 1 else 0.0,
     }
-
-
-def seconds(metrics: Record, *stages: str) -> float:
-    """The seconds of these stages of a run; without any, of all stages."""
-    costs = metrics["stages"].items()
-    return float(sum(cost["seconds"] for name, cost in costs if not stages or name in stages))
 
 
 def core_seconds(metrics: Sequence[Record]) -> list[float]:

@@ -10,13 +10,13 @@ import torch
 from ardor.bench import gradients, grid
 from ardor.bench.earlier import Known, portable
 from ardor.bench.grid import Grid
-from ardor.bench.measures import MEASURES, Followed, Measure, Record, Searches, TableRun, seconds
+from ardor.bench.measures import Followed, Measure, Record, Searches, TableRun
 from ardor.bench.nasbench201.truth import Truth
 from ardor.bench.nasbench201.truths import Truths
 from ardor.bench.plots import plots
 from ardor.bench.speed import speed
 from ardor.errors import ArdorError
-from ardor.pipeline.resolve import difference
+from ardor.pipeline.resolve import difference, layered
 from ardor.pipeline.run import Run
 from ardor.pipeline.stages import do
 from ardor.runtime.files import read_bytes, read_log, write, write_json
@@ -200,7 +200,7 @@ class Bench:
         if not (folder / "config.json").exists():
             return None
         run = Run.open(folder)
-        if other := difference(run.config, self.grid.layers(row, seed)):
+        if other := difference(run.config, layered(self.grid.layers(row, seed))):
             raise ArdorError(
                 f"'{folder}' was made with {other}",
                 "give another --folder, or move that one away: one table has one set of settings",
@@ -248,20 +248,3 @@ def share_search(source: Run, run: Run) -> None:
     run.add_metrics(stages={"search": source.metrics["stages"]["search"]})
     newest = checkpoints[-1]
     write(run.folder / "checkpoint" / newest.name, read_bytes(newest, most=2**40))
-
-
-def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """One row for each run."""
-    rows = []
-    for run in map(Run.open, folders):
-        rows.append(
-            {
-                "run": str(run.folder),
-                "data": run.config.data.source,
-                "method": run.config.method["name"],
-                "seed": run.config.seed,
-                **{measure: run.metrics.get(measure) for measure in MEASURES},
-                "seconds": round(seconds(run.metrics), 1),
-            }
-        )
-    return rows

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from ardor import data, methods, spaces
-from ardor.bench.runs import benches
+from ardor.models import exporters
 from ardor.settings import fields, sections
 from ardor.settings.presets import presets
 
@@ -22,11 +22,16 @@ def catalogue(what: str) -> dict[str, str]:
         return {name: first_line(inspect.getmodule(methods.find(name))) for name in methods.names()}
     if what == "spaces":
         return {name: first_line(inspect.getmodule(spaces.find(name))) for name in spaces.names()}
+    if what == "exporters":
+        found = {name: exporters.find(name) for name in exporters.names()}
+        return {name: first_line(inspect.getmodule(type(one))) for name, one in found.items()}
     if what == "data":
         return data.describe()
     if what == "presets":
         return presets()
     if what == "benches":
+        from ardor.bench.runs import benches  # which takes a second, and no other list needs
+
         return benches()
     return dict(all_settings())
 

@@ -130,10 +130,12 @@ def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def _modules(typed: dict[str, Any]) -> list[str]:
-    """The modules of a person's own that they have typed as method or space."""
-    sections = [typed.get(section) for section in ("method", "space")]
-    named = [section.get("name") for section in sections if isinstance(section, dict)]
-    return [name for name in named if discover.is_dotted(name)]
+    """The modules of a person's own that they have typed as method, space or export format."""
+    asked = (("method", "name"), ("space", "name"), ("export", "formats"))
+    sections = [(typed.get(section), key) for section, key in asked]
+    named = [section.get(key) for section, key in sections if isinstance(section, dict)]
+    each = [one for names in named for one in (names if isinstance(names, list) else [names])]
+    return [name for name in each if discover.is_dotted(name)]
 
 
 def _estimate(

@@ -10,7 +10,7 @@ from ardor import discover
 from ardor.cli.options import FOLDER, answering, changing, cli, trusting
 from ardor.cli.work import architecture_of, command, continued_by, screen_of
 
-LISTS = ["methods", "spaces", "data", "presets", "settings", "benches"]
+LISTS = ["methods", "spaces", "data", "exporters", "presets", "settings", "benches"]
 
 
 @cli.command()
@@ -65,8 +65,8 @@ def list_(what: str, as_json: bool, quiet: bool) -> None:
 @answering
 def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     """Runs side by side."""
-    from ardor.bench.runs import compared
     from ardor.cli.tables import rows_table
+    from ardor.pipeline.compare import compared
 
     rows = compared(folders)
     screen_of(as_json, quiet).result(rows, rows_table(rows))
@@ -106,7 +106,7 @@ def bench(
     of sivdnas, on as many small problems as there are seeds. 'ardor list benches' shows them all.
     """
     from ardor.bench.runs import bench as measure
-    from ardor.cli.tables import bench_table
+    from ardor.cli.bench_tables import bench_table
 
     screen = screen_of(as_json, quiet)
     rows = tuple(filter(None, (methods or "").split(",")))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ardor import discover
 from ardor.cli.options import FOLDER, answering, changing, cli, existing, moved
 from ardor.cli.work import screen_of, work
 
@@ -118,8 +119,31 @@ def _stage_command(stage: str, words: str) -> None:
         work(Run.open(folder).moved(place), as_json, quiet, (stage,))
 
 
-_stage_command("export", "Write the network as ONNX, and check that it computes the same.")
-_stage_command("evaluate", "Measure the network on the test images.")
+@cli.command()
+@existing
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    metavar="NAME",
+    help="In this format, or in several; see 'ardor list exporters'. [onnx]",
+)
+@moved
+@answering
+def export(
+    folder: Path, formats: tuple[str, ...], place: Path | None, as_json: bool, quiet: bool
+) -> None:
+    """Write the network for other programs, and check that it computes the same there."""
+    from ardor.pipeline.run import Run
+
+    layers = [{"export": {"formats": formats}}] if formats else []
+    discover.trust(filter(discover.is_dotted, formats))
+    run = Run.open(folder).moved(place)
+    with run.held():
+        work(run.changed("export", *layers), as_json, quiet, ("export",))
+
+
+_stage_command("evaluate", "Measure the network on the test images, or on held-out ones.")
 _stage_command("report", "Write one HTML page of the run.")
 
 

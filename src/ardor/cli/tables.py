@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
-from ardor.bench import tables
 from ardor.settings.sections import NOTHING
 
 if TYPE_CHECKING:
     from ardor.data.check import Summary
     from ardor.models.predict import Prediction
 from ardor.cli.screen import duration
-
-WIDEST = 5  # rows of a bench that stand side by side
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
@@ -29,12 +26,15 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     return made
 
 
-def metrics_table(metrics: Mapping[str, Any]) -> Table:
-    """metrics.json for reading."""
+def metrics_table(metrics: Mapping[str, Any], exported: Sequence[Sequence[str]] = ()) -> Table:
+    """metrics.json for reading, and a row for each format that was exported."""
     words = {
         "test_accuracy": ("test accuracy", "{:.2%}"),
         "test_nll": ("test negative log-likelihood", "{:.4f} nats"),
         "test_ece": ("test calibration error", "{:.2%}"),
+        "held_out_accuracy": ("held-out accuracy (no test images)", "{:.2%}"),
+        "held_out_nll": ("held-out negative log-likelihood", "{:.4f} nats"),
+        "held_out_ece": ("held-out calibration error", "{:.2%}"),
         "trained_test_accuracy": ("test accuracy before pruning", "{:.2%}"),
         "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
         "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
@@ -58,11 +58,16 @@ def metrics_table(metrics: Mapping[str, Any]) -> Table:
         "onnx_max_difference": ("largest difference of the ONNX file", "{:.1e}"),
     }
     rows = []
+    if metrics.get("held_out_images") == 0:
+        rows.append(("accuracy", "not measured: no test images, and none held out of the training"))
     for key, (text, form) in words.items():
         if key in metrics:
             before = metrics.get(f"trained_{key}") if key != "test_accuracy" else None
             past = "" if before is None else f"{form.format(before)} -> "
             rows.append((text, past + form.format(metrics[key])))
+    for name, file, size, apart, allowed, _ in exported:
+        apart = f"logits differ by {apart}, allowed are {allowed}"
+        rows.append((f"exported as {name}", f"{file}, {size} bytes; {apart}"))
     for stage, cost in metrics.get("stages", {}).items():
         rows.append((stage, f"{duration(cost['seconds'])}, {cost['peak_memory_mb']:,.0f} MB"))
     return table("", ("", ""), rows)
@@ -95,17 +100,6 @@ def _cell(key: str, value: Any) -> str:
     return ("{:.2%}" if "accuracy" in key else "{:,.0f}").format(value)
 
 
-def bench_table(result: Mapping[str, Any]) -> Table | Group:
-    """The result of a bench for reading."""
-    if result["bench"] == "speed":
-        return Group(ratios_table(result), growth_table(result))
-    columns, rows = tables.cells(result)
-    lines = [columns, *rows]
-    if len(rows) <= WIDEST:
-        lines = [list(cells) for cells in zip(*lines, strict=True)]  # a column for each row
-    return Group(table("", lines[0], lines[1:]), *tables.notes(result))
-
-
 def estimate_table(found: Mapping[str, Any]) -> Group:
     """How long stages would take, what a step needs, and what the times were made of."""
     rows, fitting = [], []
@@ -122,34 +116,6 @@ def estimate_table(found: Mapping[str, Any]) -> Group:
             if of["accumulate"] > 1:
                 fitting.append(f"{stage}: with --set {stage}.accumulate={of['accumulate']}")
     return Group(table("", ("", "time", "memory of a step", "made of"), rows), *fitting)
-
-
-def ratios_table(result: Mapping[str, Any]) -> Table:
-    """Two contenders a row: their ratio, and what each takes."""
-    forms = {"cpu_seconds": "{:.3g}", "memory_mb": "{:,.0f}", "of_peak": "{:.1%}"}
-    said = []
-    for row in result["table"]:
-        pair = [result["costs"][row[who]] for who in ("ours", "other")]
-        takes = [" / ".join(form.format(c[key]) for c in pair) for key, form in forms.items()]
-        spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
-        said.append((row["name"], row["other"], f"{row['ratio']:.3g}", spread, *takes))
-    title = f"{result['threads']} threads; peak {result['peak_gflops']:.0f} GFLOP/s"
-    return table(title, ("", "against", "ratio", "spread", "CPU s", "MB", "of peak"), said)
-
-
-def growth_table(result: Mapping[str, Any]) -> Group:
-    """Time and memory of a step at each size, and how straight they grow with the batch."""
-    straight = [
-        f"{line['step']}: a line in the {line['along']} within {line['largest_deviation']:.1%}"
-        for line in result["lines"]
-    ]
-    said = [
-        (row["step"], f"{row['along']} {row['size']}", f"{row['cpu_seconds']:.3g}")
-        + (f"{row['memory_mb']:,.0f}", f"{row['multiply_adds'] / 1e9:.3g}")
-        for row in result["growth"]
-    ]
-    columns = ("", "size", "CPU s", "MB", "G multiply-adds")
-    return Group("", *straight, table("", columns, said))
 
 
 def predictions_table(found: "Sequence[Prediction]") -> Table:

@@ -23,6 +23,8 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     """Does the stages, or those that are left, showing progress; prints what came out."""
     from ardor.cli.tables import metrics_table
     from ardor.pipeline.stages import do
+    from ardor.reporting.exports import rows
+    from ardor.reporting.read import exports_of
 
     screen = screen_of(as_json, quiet)
     run.on_progress = screen.progress
@@ -37,7 +39,9 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
             screen.say(f"{stage} ...")
             with screen.watching(stage):
                 do(run, stage)
-    screen.result({"run": str(run.folder), **run.metrics}, metrics_table(run.metrics))
+    exported = exports_of(run.folder)
+    content = {"run": str(run.folder), **run.metrics, "exports": exported.get("exports", {})}
+    screen.result(content, metrics_table(run.metrics, list(rows(exported))))
     if run.done("report"):
         screen.say(f"report: {run.folder / 'report.html'}")
 

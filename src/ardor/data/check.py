@@ -55,7 +55,12 @@ def _class_problems(classes: Mapping[str, tuple[int, int]]) -> list[str]:
     if few:
         problems.append(f"fewer than {FEW} images in {_classes(few)}")
     untested = [name for name, counts in classes.items() if counts[1] == 0]
-    if untested:
+    if len(untested) == len(classes):
+        problems.append(
+            "no test images: a network is scored on images held out of its training, "
+            "train.validation of them"
+        )
+    elif untested:
         problems.append(f"no test images in {_classes(untested)}")
     return problems
 

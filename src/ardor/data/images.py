@@ -40,7 +40,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images to train on and to test on; `notes` says in words what was done to them."""
+    """Images to train on and, if there are any, to test on; `notes` says what was done to them."""
 
     name: str
     train: Images

@@ -18,6 +18,7 @@ from ardor.errors import ArdorError
 
 FEWEST = 4  # images of a class that a test set can be held out of
 LEAST = 2  # images of a class to train on: one to learn from, one to choose by
+UNTESTED = "test: no images; scores are those of images that are held out of the training"
 SMALLEST = 8  # side of an image that a network can still halve three times
 
 
@@ -54,7 +55,8 @@ def load(
 ) -> Dataset:
     """The data set at a path or of a known name; 0 leaves size and channels as they are.
 
-    The set's own test images are used where there are some; else the fraction `test` is held out.
+    The set's own test images are used where there are some; else the fraction `test` is held out,
+    which may be none.
     `memory` is how many bytes reading may take; 0 allows half of the free memory.
     """
     _check_settings(size, channels, test)
@@ -67,14 +69,14 @@ def _loaded(source: str, wanted: Wanted, test: float, seed: int) -> Dataset:
     """The data set, read, shaped and split."""
     reader, path = _resolve(source)
     found = reader.read(path, wanted)
-    _check_classes(found, path)
+    _check_classes(found, path, test)
     train, notes = _shaped(found.train, wanted, path)
     if found.test is not None:
         heldout, _ = _shaped(found.test, wanted, path)
     else:
         kept, held = stratified(train.labels, [1 - test, test], seed=seed)
         train, heldout = train[kept], train[held]
-        notes.append(f"test: {test * 100:g} % of each class, held out")
+        notes.append(f"test: {test * 100:g} % of each class, held out" if test else UNTESTED)
     _check_training(train, found.classes, path)
     name = path.stem if path.is_file() else path.absolute().name
     return Dataset(name, train, heldout, found.classes, (*found.notes, *notes))
@@ -160,11 +162,13 @@ def _check_settings(size: int, channels: int, test: float) -> None:
         )
     if channels not in (0, 1, 3):
         raise ArdorError(f"data.channels is {channels}; must be 0, 1 or 3", "0 keeps the colours")
-    if not 0 < test < 1:
-        raise ArdorError(f"data.test is {test}; must lie between 0 and 1", "0.2 holds out a fifth")
+    if not 0 <= test < 1:
+        raise ArdorError(
+            f"data.test is {test}; must lie between 0 and 1", "0.2 holds out a fifth, 0 nothing"
+        )
 
 
-def _check_classes(found: ReadImages, path: Path) -> None:
+def _check_classes(found: ReadImages, path: Path, test: float) -> None:
     """Raise where there is nothing to learn or too little to test on."""
     counts = torch.bincount(found.train.labels, minlength=len(found.classes)).tolist()
     if not found.train.pixels.numel() or (found.test is not None and not len(found.test)):
@@ -175,7 +179,7 @@ def _check_classes(found: ReadImages, path: Path) -> None:
             "add images of what is to be told apart from it, in a folder or label of their own",
         )
     for name, count in zip(found.classes, counts, strict=True):
-        if found.test is None and count < FEWEST:
+        if found.test is None and test and count < FEWEST:
             raise ArdorError(
                 f"class '{name}' in {path} has {count} images; "
                 f"must have at least {FEWEST} to hold out a test set",

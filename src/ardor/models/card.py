@@ -30,23 +30,41 @@ apart: {classes}.
 Load it with {load}, predict with {predict}. The weights are
 `model.safetensors`; `config.json` holds the architecture, the classes and the normalisation.
 
-It was trained on one set of images and measured on held-out images of that same set; on other
-images expect less. Its settings, its log and the certainty of every choice are in the run folder.
+{scored} Its settings, its log and the certainty of every choice are in the run folder.
 """
 
 MEASURES = {
-    "accuracy": "test accuracy",
-    "nll": "test negative log-likelihood, nats",
-    "ece": "test calibration error",
+    "accuracy": "accuracy",
+    "nll": "negative log-likelihood, nats",
+    "ece": "calibration error",
 }
+# Which images a network was scored on -> the word for its scores, and what they are worth.
+SCORED = {
+    "test": (
+        "test",
+        "It was trained on one set of images and measured on held-out images of that same set; on "
+        "other\nimages expect less.",
+    ),
+    "held_out": (
+        "held-out",
+        "There were no test images: it was measured on images held out of its training, which the "
+        "search\nand the pruning may have seen; on other images expect less.",
+    ),
+}
+UNSCORED = "It was not measured: there were no test images, and none were held out of its training."
 # Characters with a meaning in markdown, and those that make an address a link.
 MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
 
 
-def card(run: Path, model: Model, scores: Mapping[str, float] | None = None) -> str:
-    """The README.md of a model, with its scores on the test images once they are known."""
+def card(
+    run: Path, model: Model, scores: Mapping[str, float] | None = None, which: str = "test"
+) -> str:
+    """The README.md of a model, with its scores once they are known, on test or held-out images."""
+    word, worth = SCORED[which]
     found = {words: (scores or {}).get(name) for name, words in MEASURES.items()}
-    rows = [f"| {words} | {value:.4f} |" for words, value in found.items() if value is not None]
+    rows = [
+        f"| {word} {name} | {value:.4f} |" for name, value in found.items() if value is not None
+    ]
     channels, height, width = model.shape
     return TEMPLATE.format(
         channels=channels,
@@ -58,6 +76,7 @@ def card(run: Path, model: Model, scores: Mapping[str, float] | None = None) -> 
         nonzero=nonzero_parameters(model.net),
         macs=multiply_adds(model.net, model.shape),
         measured="".join(row + "\n" for row in rows),
+        scored=UNSCORED if scores == {} else worth,
         load=code(f"ardor.load({json.dumps(str(run), ensure_ascii=False)})"),
         predict=code(f"ardor predict {shlex.quote(str(run))} IMAGE..."),
     )

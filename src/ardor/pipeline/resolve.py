@@ -6,16 +6,17 @@ from typing import Any
 
 from ardor import data, methods, spaces
 from ardor.errors import ArdorError
+from ardor.models import exporters
 from ardor.runtime.device import find_device
 from ardor.settings.fields import complete
-from ardor.settings.merge import resolve
+from ardor.settings.merge import over_defaults, resolve
 from ardor.settings.sections import Config
 
 SIZES = ("image", "classes")  # settings of a space that follow from the images
 
 
 def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Dataset]:
-    """All settings, defaults, the method's own, the given ones; and the images they follow from."""
+    """All settings, and the images that some of them follow from: once for a new run."""
     config = layered(layers)
     find_device(config.device)
     check_without_sizes("space", config.space)
@@ -26,8 +27,8 @@ def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Datase
 
 def layered(layers: tuple[Mapping[str, Any], ...]) -> Config:
     """The settings that need no images: defaults, the method's own, the given ones."""
-    method = methods.find(resolve(*layers).method["name"])
-    config = resolve({"search": dict(method.search)}, *layers)
+    given = resolve(*layers)
+    config = over_defaults(given, methods.find(given.method["name"]).search)
     return config.model_copy(update={"space": {**config.space, **asked_of_space(config)}})
 
 
@@ -57,15 +58,14 @@ def asked_of_space(config: Config) -> dict[str, Any]:
     return {**{n: value for n, value in wished if n in open_ and value != open_[n]}, **asked}
 
 
-def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | None:
-    """The first setting that a run made with these layers would have otherwise, in words."""
-    now = layered(layers)
+def difference(made: Config, now: Config) -> str | None:
+    """The first setting that a run made with these settings would have otherwise, in words."""
     space = {**now.space, **{name: made.space[name] for name in SIZES if name in made.space}}
     new, old = (
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
-    passed = {"data.memory"}  # changes no result
+    passed = {"data.memory", "export.formats"}  # change no result
     if made.prune.picking:
         passed.add("prune.threshold")  # follows from what it picked
     if os.path.realpath(made.data.source) == os.path.realpath(now.data.source):
@@ -111,6 +111,7 @@ def completed(config: Config) -> Config:
     whole.check_size()
     check_network(config, whole)
     check_start(config)
+    check_formats(config)
     named = {
         "space": {"name": config.space["name"], **space},
         "method": {"name": config.method["name"], **method},
@@ -155,6 +156,12 @@ def check_scratch(config: Config) -> None:
             "train.start = 'search' needs a search, and an architecture is given instead",
             "leave out --architecture to search, or train from scratch: --set train.start=scratch",
         )
+
+
+def check_formats(config: Config) -> None:
+    """An ArdorError where a network would be exported in a format that is not known."""
+    for name in config.export.formats:
+        exporters.find(name)
 
 
 def final_space(config: Config) -> spaces.Space:

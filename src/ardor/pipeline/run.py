@@ -17,6 +17,7 @@ from ardor.errors import ArdorError
 from ardor.models.model import Model
 from ardor.models.smaller import prune
 from ardor.pipeline.resolve import (
+    check_formats,
     check_scratch,
     check_start,
     final_space,
@@ -39,12 +40,16 @@ WRITTEN = {
     "search": "architecture.json",
     "train": "trained/model.safetensors",
     "prune": "model/model.safetensors",
-    "export": "export/model.onnx",
+    "export": "export/exports.json",
     "report": "report.html",
 }
 SEARCHED = "searched/weights.safetensors"  # what the found architecture learned in the supernet
 # ResumableLoop -> what may still change when it begins: the search has been made with the rest.
-CHANGEABLE = {"train": ("train", "network", "device"), "prune": ("prune",)}
+CHANGEABLE = {
+    "train": ("train", "network", "device"),
+    "prune": ("prune",),
+    "export": ("export",),
+}
 # Entries of config.json that are no settings.
 ABOUT = frozenset({"format", "command", "commit", "versions", "machine", "stages", "place"})
 NO_COST = {"seconds": 0.0, "core_seconds": 0.0, "peak_memory_mb": 0.0}
@@ -208,15 +213,19 @@ class Run:
             self.learned()
         elif stage == "prune":
             self.trained()
+        elif stage == "export":
+            check_formats(self.config)
 
     def done(self, stage: str) -> bool:
         """Whether a stage has written what it writes, and all that it measured is kept."""
         if stage in self.metrics.get("unfinished", {}):
             return False
         if stage == "evaluate":
-            return "test_accuracy" in self.metrics
+            return not {"test_accuracy", "held_out_images"}.isdisjoint(self.metrics)
         if stage == "prune" and self.checkpoints("tune"):
             return False  # fine-tuning has begun, and was not finished
+        if stage == "export" and (self.folder / "export" / "model.onnx").exists():
+            return True  # also in older runs, which have no table of what was exported
         return (self.folder / WRITTEN[stage]).exists()
 
     def checkpoints(self, loop: str) -> list[Path]:
@@ -230,7 +239,7 @@ class Run:
 
     def typed(self, command: str) -> str:
         """A command on this run, as a person types it, with the modules that were named for it."""
-        names = (self.config.space["name"], self.config.method["name"])
+        names = (self.config.space["name"], self.config.method["name"], *self.config.export.formats)
         return typed(command, self.folder, discover.trusted(names))
 
     def stages_left(self) -> list[str]:
@@ -362,6 +371,11 @@ class Run:
         left = {k: v for k, v in content.pop("unfinished", {}).items() if k not in finished}
         more = {"unfinished": left} if left else {}
         write_json(self.folder / "metrics.json", {**content, **more})
+
+    def drop_metrics(self, beginnings: tuple[str, ...]) -> None:
+        """Forgets what was measured under names that begin so."""
+        kept = {k: value for k, value in self.metrics.items() if not k.startswith(beginnings)}
+        write_json(self.folder / "metrics.json", kept)
 
 
 class Taken(ArdorError):

@@ -1,13 +1,15 @@
 """The stages of a run: each reads what the one before wrote, from where it was left."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from ardor import methods
+from ardor.data import Images
 from ardor.errors import ArdorError, Interrupted
+from ardor.models import exporters
 from ardor.models.card import card
-from ardor.models.exporters.onnx import export as export_onnx
-from ardor.models.exporters.onnx import latencies, to_onnx
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
@@ -17,15 +19,18 @@ from ardor.pipeline.run import CHANGEABLE, NO_COST, SEARCHED, STAGES, WRITTEN, R
 from ardor.reporting import draw
 from ardor.reporting import report as report_page
 from ardor.runtime.cost import measured
-from ardor.runtime.files import write, write_json
+from ardor.runtime.files import replaced_folder, write, write_json
+from ardor.runtime.origin import FORMAT
 from ardor.runtime.tensors import save
 from ardor.searching.loop import search as search_space
+from ardor.training.train import split_validation
 from ardor.training.train import train as train_network
 
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Metrics of an earlier pruning and of what came after it, by how they begin.
-DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
+DERIVED = ("test_", "held_out_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
+EXPORTED = ("onnx_", "latency_", "trained_onnx_", "trained_latency_")
 
 
 def do(run: Run, stage: str) -> None:
@@ -45,6 +50,8 @@ def do(run: Run, stage: str) -> None:
             found = steps[stage](run)
         if stage == "prune":
             forget_after(run, stage)
+        if stage == "export":
+            run.drop_metrics(EXPORTED)
         run.add_metrics(stage, **found, stages={stage: cost})
         if stage == "prune":
             run.drop_checkpoints("tune")
@@ -92,42 +99,80 @@ def prune(run: Run) -> Figures:
 
 
 def export(run: Run) -> Figures:
-    """Writes the ONNX file, checks it on training images, and times it."""
-    model, path = run.plain(), run.folder / "export" / "model.onnx"
-    files = {"": b""}
-    if run.done("prune"):
-        files["trained_"] = to_onnx(pruned(run.trained(), float("inf")))
-    difference = export_onnx(model, path, run.dataset.train.pixels[:CHECKED_IMAGES])
-    files[""] = path.read_bytes()
-    times = latencies(list(files.values()), model.shape)
+    """Writes the network in every format asked for, each checked on training images first."""
+    model, images = run.plain(), run.dataset.train.pixels[:CHECKED_IMAGES]
+    trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
+    formats = dict.fromkeys(run.config.export.formats)
+    exports = [exporters.export(name, model, images) for name in formats]
+    table = {one.name: {**one.to_json(), **compared(one, model, trained)} for one in exports}
+    with replaced_folder(run.folder / "export") as filling:
+        for name, content in (file for one in exports for file in one.files.items()):
+            write(filling / name, content)
+        write_json(filling / "exports.json", {"format": FORMAT, "exports": table})
+    return onnx_figures(table["onnx"]) if "onnx" in table else {}
+
+
+def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
+    """Bytes of an export and its time for one image, beside those of the network as trained."""
+    versions = {"": one.files}
+    if trained is not None:
+        versions["trained_"] = one.exporter.write(trained)
+    times = one.exporter.latencies(list(versions.values()), model.shape)
     return {
-        "onnx_max_difference": difference,
-        **{f"{which}onnx_bytes": len(content) for which, content in files.items()},
-        **{f"{which}latency_ms": ms for which, ms in zip(files, times, strict=True)},
+        **{f"{which}bytes": sum(map(len, files.values())) for which, files in versions.items()},
+        **{f"{which}latency_ms": ms for which, ms in zip(versions, times, strict=bool(times))},
     }
 
 
+def onnx_figures(row: dict[str, Any]) -> Figures:
+    """What metrics.json says of the ONNX file."""
+    names = {
+        "largest_difference": "onnx_max_difference",
+        "bytes": "onnx_bytes",
+        "latency_ms": "latency_ms",
+        "trained_bytes": "trained_onnx_bytes",
+        "trained_latency_ms": "trained_latency_ms",
+    }
+    return {name: row[key] for key, name in names.items() if key in row}
+
+
 def evaluate(run: Run) -> Figures:
-    """The last measurement: the first time that test images are looked at."""
-    results = {"test": tested(run, run.plain())}
+    """The last measurement: the first time that test images are looked at.
+
+    Without any, those count that were held out of the training; without those, there is no score.
+    """
+    which, images = scored_images(run)
+    results = {"": scored(run, run.plain(), images)}
     if run.done("prune"):
-        results["trained_test"] = tested(run, pruned(run.trained(), float("inf")))
-        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results["test"]))
-    before = results.get("trained_test", results["test"])
-    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before))
-    return {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
+        results["trained_"] = scored(run, pruned(run.trained(), float("inf")), images)
+        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results[""], which))
+    before = results.get("trained_", results[""])
+    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before, which))
+    return {
+        **({} if which == "test" else {"held_out_images": len(images)}),
+        **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
+    }
 
 
-def tested(run: Run, model: Model) -> dict[str, float]:
-    """Scores on the test images."""
+def scored_images(run: Run) -> tuple[str, Images]:
+    """The test images; where there are none, those that were held out of the training."""
+    if len(run.dataset.test):
+        return "test", run.dataset.test
+    config = run.config
+    return "held_out", split_validation(run.dataset.train, config.train, config.seed)[1]
+
+
+def scored(run: Run, model: Model, images: Images) -> dict[str, float]:
+    """Scores on these images; none where there are no images."""
     if model.classes != run.dataset.classes:
         raise ArdorError(
             f"classes of '{run.config.data.source}' are {', '.join(run.dataset.classes)}; "
             f"the network was trained for {', '.join(model.classes)}",
             "put the images back as they were",
         )
+    if not len(images):
+        return {}
     runtime = run.runtime()
-    images = run.dataset.test
     logits = logits_of(
         runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
     )
@@ -142,11 +187,13 @@ def report(run: Run) -> Figures:
 
 def forget_after(run: Run, stage: str) -> None:
     """Removes what was derived from a stage that has been done anew."""
-    for later in STAGES[STAGES.index(stage) + 1 :]:
-        if later in WRITTEN:
-            (run.folder / WRITTEN[later]).unlink(missing_ok=True)
-    kept = {k: v for k, v in run.metrics.items() if not k.startswith(DERIVED)}
-    write_json(run.folder / "metrics.json", kept)
+    later = STAGES[STAGES.index(stage) + 1 :]
+    for each in later:
+        if each in WRITTEN:
+            (run.folder / WRITTEN[each]).unlink(missing_ok=True)
+    if "export" in later:
+        shutil.rmtree(run.folder / "export", ignore_errors=True)
+    run.drop_metrics(DERIVED)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ardor.architecture import Architecture, Choice, Probabilities, against_odds, certainty
-from ardor.reporting import pruning_curve
+from ardor.reporting import exports, pruning_curve
 from ardor.reporting.cells import cells, summary
 from ardor.reporting.certainty import bars, strength_tables, strips, taken_out
 from ardor.reporting.charts import charts
@@ -63,6 +63,8 @@ def report(run: Path, choices: Sequence[Choice] = ()) -> str:
         warnings=list(_warnings(found)),
         taken_out=list(taken_out(found.epochs.get("search", []))),
         **_pruning(found),
+        exports=list(exports.rows(found.exports)),
+        export_columns=exports.COLUMNS,
         costs=_costs(found.metrics),
         settings=_settings(found.config),
         command=str(found.config.get("command", "")),
@@ -99,11 +101,15 @@ def _name(section: Any) -> str:
 
 def _cards(found: Run) -> Iterator[Card]:
     metrics = {key: number(value) for key, value in found.metrics.items()}
-    accuracy, before = metrics.get("test_accuracy"), metrics.get("trained_test_accuracy")
+    which = "held_out" if metrics.get("held_out_images") is not None else "test"
+    accuracy = metrics.get(f"{which}_accuracy")
     if accuracy is not None:
-        note = f"{percent(before, 1)} before pruning" if before is not None else ""
-        yield Card("Test accuracy", percent(accuracy, 1), note)
-    nll, ece, brier = (metrics.get(f"test_{key}") for key in ("nll", "ece", "brier"))
+        words = "Held-out accuracy, no test images" if which == "held_out" else "Test accuracy"
+        before = _before(metrics.get(f"trained_{which}_accuracy"), lambda share: percent(share, 1))
+        yield Card(words, percent(accuracy, 1), before)
+    elif which == "held_out":
+        yield Card("Accuracy", "not measured", "no test images, and none held out of the training")
+    nll, ece, brier = (metrics.get(f"{which}_{key}") for key in ("nll", "ece", "brier"))
     if ece is not None:
         notes = [("likelihood loss", nll), ("Brier score", brier)]
         note = ", ".join(f"{label} {value:.3g}" for label, value in notes if value is not None)

@@ -31,6 +31,7 @@ class Run:
     metrics: Mapping[str, Any]
     epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
     curve: Mapping[str, Any]  # accuracy by parameters
+    exports: Mapping[str, Any]  # what was exported
 
 
 def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
@@ -56,7 +57,13 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
         metrics=_load(run / "metrics.json"),
         epochs=epochs,
         curve=_load(run / "curve.json"),
+        exports=exports_of(run),
     )
+
+
+def exports_of(run: Path) -> Mapping[str, Any]:
+    """What was exported of the network in a run folder."""
+    return _load(run / "export" / "exports.json")
 
 
 def _load(path: Path) -> Mapping[str, Any]:

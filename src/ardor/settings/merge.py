@@ -33,6 +33,14 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     return config
 
 
+def over_defaults(config: Config, search: Mapping[str, Any]) -> Config:
+    """The settings with those that a method has for its search below what was given."""
+    given = config.search.model_dump(exclude_unset=True)
+    below = _left_to_time({"search": dict(search)})["search"]
+    found = checked("search", SearchConfig, {**below, **given})
+    return config.model_copy(update={"search": found})
+
+
 def method_of(layers: Iterable[Mapping[str, Any]]) -> Any:
     """The name of the method that the last layer which names one asks for."""
     named = [layer["method"]["name"] for layer in layers if "name" in layer.get("method", {})]

@@ -23,7 +23,7 @@ class DataConfig(Settings):
     source: str = "digits"  # a folder, a file or a known name
     size: int = Field(default=0, ge=0, le=1024)  # pixels a side; 0 takes it from the images
     channels: Literal[0, 1, 3] = 0  # 0 takes it from the images
-    test: Share = 0.2  # of each class, where the source has no test images of its own
+    test: Share = 0.2  # of each class, where the source has no test images; 0: none at all
     skip_broken: bool = False
     memory: Size = 0  # for images, e.g. "2GB"; 0: half of what is free, 100 times what a file takes
 
@@ -105,6 +105,12 @@ class PruneConfig(Settings):
         return self.keep_accuracy > 0 or self.max_params > 0
 
 
+class ExportConfig(Settings):
+    """The files that leave Ardor."""
+
+    formats: tuple[str, ...] = ("onnx",)  # 'ardor list exporters' shows them
+
+
 class Config(Settings):
     """Everything that decides a run."""
 
@@ -117,6 +123,7 @@ class Config(Settings):
     network: dict[str, Any] = {}  # settings of the space that differ in the final network
     train: TrainConfig = TrainConfig()
     prune: PruneConfig = PruneConfig()
+    export: ExportConfig = ExportConfig()
 
 
 SECTIONS: Mapping[str, type[Settings]] = {
@@ -124,4 +131,5 @@ SECTIONS: Mapping[str, type[Settings]] = {
     "search": SearchConfig,
     "train": TrainConfig,
     "prune": PruneConfig,
+    "export": ExportConfig,
 }
