@@ -158,7 +158,8 @@ def make_world(place: Path) -> Path:
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     method = "".join(code for lang, code in FENCED.findall(contributing) if lang == "python")
     (place / "lab" / "coins.py").write_text(method)
-    shutil.copytree(ROOT / "docs/results", place / "docs/results")
+    for folder in filter(Path.exists, (ROOT / "docs/results", ROOT / "examples")):
+        shutil.copytree(folder, place / folder.relative_to(ROOT))
     with contextlib.chdir(place):
         for verb, folder in (("run", "runs/photos-vinnas-1"), ("search", "searched")):
             done = ardor([verb, "photos", "--run", folder, *SMALL])
