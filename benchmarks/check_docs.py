@@ -188,7 +188,7 @@ def failure(line: str) -> str | None:
         return bench(words)
     if words[0] in UNTRAINED:
         shutil.rmtree("runs/photos-vinnas-1")
-        shutil.move("searched", "runs/photos-vinnas-1")
+        shutil.copytree("searched", "runs/photos-vinnas-1")
     if "--fine-tune" in words:
         words += ["--fine-tune", "1"]
     return ardor(words)
