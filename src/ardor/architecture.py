@@ -235,8 +235,9 @@ def against_odds(
     found = []
     for choice in choices:
         options, shares = kept.get(choice.name, ()), probabilities.get(choice.name, {})
+        taken = set(options)
         nothing = {o for o, f in zip(choice.options, choice.families, strict=False) if f == "none"}
-        others = {o: p for o, p in shares.items() if o not in options and o not in nothing}
+        others = {o: p for o, p in shares.items() if o not in taken and o not in nothing}
         likelier = max(others, key=others.__getitem__, default="")
         found += [
             AgainstOdds(choice.name, option, shares[option], likelier, others[likelier])
