@@ -77,4 +77,4 @@ def not_in_place_(net: nn.Module) -> None:
     """Has no layer overwrite what it is given: candidates share their input."""
     for module in net.modules():
         if getattr(module, "inplace", False):
-            module.inplace = False
+            module.__dict__["inplace"] = False
