@@ -165,10 +165,6 @@ class WidthChoice(Decision):
         self.made_by: tuple[nn.Conv2d | nn.Linear, ...] = ()  # the layer that the channels are of
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[1] != len(self.options):
-            raise ValueError(
-                f"'{self.name}' is given {x.shape[1]} channels, and has {len(self.options)}"
-            )
         if self.gates is not None:
             x = x * self.gates.reshape(*self.gates.shape, *(1,) * (x.dim() - 2))
         return x if self.mask is None else self.mask(x)

@@ -7,7 +7,7 @@ blank image does on its way through the supernet is seen once, where nothing is 
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ardor.architecture import Architecture, Choice, Decisions, Place
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
-from ardor.layers.choices import Decision, WidthChoice
+from ardor.layers.choices import Decision, LayerChoice, WidthChoice
 from ardor.layers.conversion import batch_statistics_, not_in_place_, with_weights_of_
 from ardor.layers.mixed import Mixed
 from ardor.layers.operations import ZERO
@@ -253,13 +253,8 @@ def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=16)
 def skeleton(space: ModuleSpace) -> ModuleNet:
-    """The supernet on torch's device without numbers, after a blank image; checked."""
-    with torch.random.fork_rng(devices=[]):
-        try:
-            with torch.device("meta"):
-                net = ModuleNet(space.made())
-        except ArdorError:
-            net = ModuleNet(space.made()).to("meta")  # some builders need numbers
+    """The supernet without numbers, checked, once blank images have gone through it."""
+    net = unnumbered(space)
     check_decisions(space.name, net.decisions)
     with (
         seen(net),
@@ -278,6 +273,14 @@ def skeleton(space: ModuleSpace) -> ModuleNet:
             "the last layer must have as many outputs as there are classes",
         )
     return net
+
+
+def unnumbered(space: ModuleSpace) -> ModuleNet:
+    """The supernet on torch's device without numbers; some builders need numbers to get there."""
+    with torch.random.fork_rng(devices=[]):
+        with suppress(ArdorError), torch.device("meta"):
+            return ModuleNet(space.made())
+        return ModuleNet(space.made()).to("meta")
 
 
 def check_decisions(space: str, decisions: Mapping[str, list[Decision]]) -> None:
@@ -309,11 +312,36 @@ def seen(net: ModuleNet) -> Iterator[None]:
             last[output.shape[1]] = module
 
     hooks = [module.register_forward_hook(note) for module in net.modules()]
+    hooks += [module.register_forward_pre_hook(check_given) for module in net.modules()]
     try:
         yield
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def check_given(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    """An ArdorError where what comes to a choice does not suit it."""
+    if isinstance(module, LayerChoice):
+        check_alike(module, *inputs)
+    elif isinstance(module, WidthChoice) and inputs[0].shape[1] != len(module.options):
+        raise ArdorError(
+            f"choice '{module.name}' is over {len(module.options)} channels; "
+            f"must be over {inputs[0].shape[1]}, as many as come to it",
+            "what passes through is (batch, channels, ...)",
+        )
+
+
+def check_alike(layer: LayerChoice, x: Tensor) -> None:
+    """An ArdorError unless all candidates of a layer give the same size."""
+    named = layer.mixed.candidates.items()
+    sizes = {option: tuple(candidate(x).shape[1:]) for option, candidate in named}
+    if len(set(sizes.values())) > 1:
+        words = ", ".join(f"{option} {size}" for option, size in sizes.items())
+        raise ArdorError(
+            f"candidates of choice '{layer.name}' give different sizes: {words}",
+            "they are added up: each must give as many channels, rows and columns",
+        )
 
 
 def learn_sizes_(net: ModuleNet, other: ModuleNet) -> None:
