@@ -18,7 +18,10 @@ class Built(nn.Module):
         super().__init__()
         self.stem = conv(inputs, channels, 3)
         self.width = ardor.WidthChoice(channels, name="width")
-        halves = {"conv": conv(channels, channels, 3, stride=2), "pool": nn.MaxPool2d(2, ceil_mode=True)}
+        halves = {
+            "conv": conv(channels, channels, 3, stride=2),
+            "pool": nn.MaxPool2d(2, ceil_mode=True),
+        }
         self.halve = ardor.LayerChoice(halves, name="halve")
         self.bodies = nn.ModuleList(body(channels) for _ in range(2))
         self.join = ardor.InputChoice(["before", "first", "second"], name="join", keep=2)
