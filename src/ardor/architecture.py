@@ -11,7 +11,6 @@ from ardor.errors import ArdorError
 
 FORMAT = 1
 MANY = 33  # numbered options are written as ranges from so many on: the channels of a layer
-MOST = 1_000_000  # no choice has as many options
 Decisions = tuple[
     tuple[str, tuple[str, ...]], ...
 ]  # the kept options of some choices, by their names
@@ -133,19 +132,19 @@ def written(options: tuple[str, ...]) -> list[str] | str:
 def _options(kept: Any) -> tuple[str, ...]:
     """The kept options of a choice; a TypeError or ValueError unless they are as `written`."""
     if isinstance(kept, str):
-        return tuple(map(str, _numbers(kept)))
+        return tuple(map(str, _ranges(kept)))
     if not isinstance(kept, (list, tuple)) or not all(isinstance(name, str) for name in kept):
         raise TypeError(f"{short(kept)} is no list of options")
     return tuple(kept)
 
 
-def _numbers(ranges: str) -> list[int]:
+def _ranges(written: str) -> list[int]:
     """The numbers of "0-31,40"; a ValueError unless they rise."""
     found: list[int] = []
-    for part in ranges.split(","):
+    for part in written.split(","):
         first, dash, last = part.partition("-")
         start, end = int(first), int(last if dash else first)
-        if not (found[-1] if found else -1) < start <= end < MOST:
+        if not (found[-1] if found else -1) < start <= end < MOST_OPTIONS:
             raise ValueError(f"no range of options: {part}")
         found += range(start, end + 1)
     return found

@@ -6,11 +6,12 @@ one call. Without gates, everything is open. Choices of the same name share one 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from ardor.architecture import Family, Kind
 from ardor.errors import ArdorError
 from ardor.layers.mixed import Mixed, Terms, add_up, shut, squared_norm
 from ardor.layers.operations import ZERO, family_of
@@ -22,7 +23,7 @@ TAKEN = frozenset(dir(nn.ParameterDict()))
 class Decision(nn.Module, ABC):
     """A part of a net in which something is chosen."""
 
-    kind: ClassVar[Literal["op", "edge", "width"]]
+    kind: ClassVar[Kind]
     gates: Tensor | None  # (batch | 1, options); None while everything is open
 
     def __init__(self, name: str, options: Sequence[str]) -> None:
@@ -38,7 +39,7 @@ class Decision(nn.Module, ABC):
             )
 
     @property
-    def families(self) -> tuple[str, ...]:
+    def families(self) -> tuple[Family, ...]:
         """The families of the options; () where they are no operations."""
         return ()
 
@@ -85,7 +86,7 @@ class LayerChoice(Decision):
         return x.new_zeros(x.shape[0], *size) if self.zeros is None else self.zeros(x, size)
 
     @property
-    def families(self) -> tuple[str, ...]:
+    def families(self) -> tuple[Family, ...]:
         found = dict(self.mixed.candidates.items())
         return tuple(family_of(found[o]) if o in found else "none" for o in self.options)
 

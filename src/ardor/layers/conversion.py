@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from torch import nn
 
+from ardor.layers.norms import norms_of, remove_statistics_
 from ardor.layers.variational import linear_for
 
 M = TypeVar("M", bound=nn.Module)
@@ -64,13 +65,12 @@ def batch_statistics_(net: nn.Module) -> None:
 
     Candidates change what is normalised from step to step, and a scale would rival the gates.
     """
-    for norm in net.modules():
-        if isinstance(norm, nn.BatchNorm2d):
-            norm.affine = norm.track_running_stats = False
-            for name in ("weight", "bias"):
-                norm.register_parameter(name, None)
-            for name in ("running_mean", "running_var", "num_batches_tracked"):
-                norm.register_buffer(name, None)
+    for norm in norms_of(net):
+        remove_statistics_(norm)
+        norm.num_batches_tracked = None
+        norm.affine = False
+        for name in ("weight", "bias"):
+            norm.register_parameter(name, None)
 
 
 def not_in_place_(net: nn.Module) -> None:
