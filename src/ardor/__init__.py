@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from ardor.architecture import Architecture, Choice, Place
     from ardor.bayes import Gates
     from ardor.errors import ArdorError, Interrupted
+    from ardor.layers.choices import InputChoice, LayerChoice, WidthChoice
     from ardor.methods import Curvature, Method
     from ardor.models.model import Model
     from ardor.pipeline.run import Run, load
@@ -24,7 +25,9 @@ _HOMES = {
     "Choice": "architecture",
     "Curvature": "methods",
     "Gates": "bayes",
+    "InputChoice": "layers.choices",
     "Interrupted": "errors",
+    "LayerChoice": "layers.choices",
     "Method": "methods",
     "Model": "models.model",
     "Net": "spaces",
@@ -32,6 +35,7 @@ _HOMES = {
     "Progress": "runtime.progress",
     "Run": "pipeline.run",
     "Space": "spaces",
+    "WidthChoice": "layers.choices",
     "load": "pipeline.run",
     "preset": "settings.presets",
     "resume": "pipeline.verbs",
@@ -46,7 +50,9 @@ __all__ = [
     "Choice",
     "Curvature",
     "Gates",
+    "InputChoice",
     "Interrupted",
+    "LayerChoice",
     "Method",
     "Model",
     "Net",
@@ -54,6 +60,7 @@ __all__ = [
     "Progress",
     "Run",
     "Space",
+    "WidthChoice",
     "__version__",
     "load",
     "preset",

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 from ardor.errors import ArdorError
 
 FORMAT = 1
+MANY = 33  # numbered options are written as ranges from so many on: the channels of a layer
 Decisions = tuple[
     tuple[str, tuple[str, ...]], ...
 ]  # the kept options of some choices, by their names
@@ -92,7 +93,7 @@ class Architecture:
             "format": FORMAT,
             "space": self.space,
             "settings": dict(self.settings),
-            "kept": {name: list(options) for name, options in self.kept},
+            "kept": {name: written(options) for name, options in self.kept},
         }
 
     @classmethod
@@ -117,11 +118,36 @@ class Architecture:
         return json.dumps(self.to_json(), sort_keys=True)
 
 
+def written(options: tuple[str, ...]) -> list[str] | str:
+    """Kept options as files have them: a list, or ranges of many numbers, such as "0-31,40"."""
+    numbers = [int(name) for name in options if name.isdecimal() and name.isascii()]
+    if len(options) < MANY or tuple(map(str, sorted(set(numbers)))) != options:
+        return list(options)
+    ends = [n for n, after in zip(numbers, [*numbers[1:], None], strict=True) if n + 1 != after]
+    starts = [n for n, before in zip(numbers, [None, *numbers], strict=False) if n - 1 != before]
+    pairs = zip(starts, ends, strict=True)
+    return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in pairs)
+
+
 def _options(kept: Any) -> tuple[str, ...]:
-    """The kept options of a choice; a TypeError unless they are a list of names."""
+    """The kept options of a choice; a TypeError or ValueError unless they are as `written`."""
+    if isinstance(kept, str):
+        return tuple(map(str, _ranges(kept)))
     if not isinstance(kept, (list, tuple)) or not all(isinstance(name, str) for name in kept):
         raise TypeError(f"{short(kept)} is no list of options")
     return tuple(kept)
+
+
+def _ranges(written: str) -> list[int]:
+    """The numbers of "0-31,40"; a ValueError unless they rise."""
+    found: list[int] = []
+    for part in written.split(","):
+        first, dash, last = part.partition("-")
+        start, end = int(first), int(last if dash else first)
+        if not (found[-1] if found else -1) < start <= end < MOST_OPTIONS:
+            raise ValueError(f"no range of options: {part}")
+        found += range(start, end + 1)
+    return found
 
 
 def not_one(reason: str) -> ArdorError:
@@ -235,8 +261,9 @@ def against_odds(
     found = []
     for choice in choices:
         options, shares = kept.get(choice.name, ()), probabilities.get(choice.name, {})
+        taken = set(options)
         nothing = {o for o, f in zip(choice.options, choice.families, strict=False) if f == "none"}
-        others = {o: p for o, p in shares.items() if o not in options and o not in nothing}
+        others = {o: p for o, p in shares.items() if o not in taken and o not in nothing}
         likelier = max(others, key=others.__getitem__, default="")
         found += [
             AgainstOdds(choice.name, option, shares[option], likelier, others[likelier])

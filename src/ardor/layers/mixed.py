@@ -59,10 +59,13 @@ def _total(edges: Sequence[Terms]) -> Tensor | None:
     gates = _joined(edges)
     if any(chain is not None for _, chain in parts):
         return _native(parts, parts[0][0].new_ones(1, len(parts)) if gates is None else gates)
-    outputs = [
-        x if gates is None else gates[:, k, None, None, None] * x for k, (x, _) in enumerate(parts)
-    ]
+    outputs = [x if gates is None else gated(x, gates[:, k]) for k, (x, _) in enumerate(parts)]
     return sum(outputs[1:], outputs[0])
+
+
+def gated(x: Tensor, gate: Tensor) -> Tensor:
+    """A tensor of as many images as there are gates, or of any number under a single one."""
+    return gate.reshape(-1, *(1,) * (x.dim() - 1)) * x
 
 
 def output(chain: nn.Module, x: Tensor) -> Tensor:
@@ -193,3 +196,10 @@ def shut(gates: Tensor | None, *, hard: bool = False) -> set[int]:
     if gates is None or (gates.requires_grad and not hard):
         return set()
     return set((gates == 0).all(0).nonzero().flatten().tolist())
+
+
+def squared_norm(module: nn.Module | None) -> Tensor:
+    """Sum of squared weights of convolutions and linear maps; 0 for what has none."""
+    modules = module.modules() if module is not None else []
+    squares = [m.weight.square().sum() for m in modules if isinstance(m, (nn.Conv2d, nn.Linear))]
+    return torch.stack(squares).sum() if squares else torch.zeros(())

@@ -23,7 +23,7 @@ def compact(net: Net, shape: tuple[int, int, int], multiple: int = 1) -> Net:
     layers, remaining = layers_of(net), kept(steps, net, multiple)
     for step, keep in zip(steps, remaining, strict=True):
         if step.kind in WEIGHTED:
-            inputs = remaining[step.inputs[0]]
+            inputs = remaining[step.inputs[0]] if step.inputs else keep
             cut_(layers[step.layer], inputs.nonzero()[:, 0], keep.nonzero()[:, 0])
     net.forget_shapes_()
     return net.eval()

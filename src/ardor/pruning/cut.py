@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.errors import ArdorError
+from ardor.layers.choices import Mask, Zeros
 from ardor.layers.mixed import Mixed
 from ardor.pruning.trace import Layer, is_depthwise, layers_of
 from ardor.spaces import Net
@@ -16,6 +17,8 @@ from ardor.spaces import Net
 
 def widths(layer: Layer) -> list[int]:
     """Channels of a layer's input and of its output."""
+    if isinstance(layer, (Mask, Zeros)):
+        return [len(layer.weight)] * 2
     if isinstance(layer, nn.BatchNorm2d):
         return [layer.num_features] * 2
     if isinstance(layer, nn.Linear):
@@ -27,6 +30,9 @@ def widths(layer: Layer) -> list[int]:
 def cut_(layer: Layer, inputs: Tensor, outputs: Tensor) -> None:
     """Leaves a layer only these channels of its input and output."""
     weight = layer.weight[outputs]
+    if isinstance(layer, (Mask, Zeros)):
+        layer.weight = weight
+        return
     if isinstance(layer, nn.BatchNorm2d):
         layer.num_features = len(outputs)
         if layer.running_mean is not None and layer.running_var is not None:
@@ -91,7 +97,7 @@ def _take_out_(net: Net, name: Any, path: Path) -> None:
 def _narrow_(name: str, layer: Layer, pair: Any, path: Path) -> None:
     """Cuts a layer to the first so many channels of its input and output."""
     most = widths(layer)
-    equal = isinstance(layer, nn.BatchNorm2d) or is_depthwise(layer)
+    equal = isinstance(layer, (nn.BatchNorm2d, Mask, Zeros)) or is_depthwise(layer)
     if not (
         isinstance(pair, list)
         and [type(n) for n in pair] == [int, int]

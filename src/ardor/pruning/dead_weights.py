@@ -16,7 +16,7 @@ from ardor.pruning.trace import Layer, Step, is_depthwise, layers_of
 
 N = TypeVar("N", bound=nn.Module)
 Layers = Mapping[str, Layer]
-WEIGHTED = ("conv", "depthwise", "norm")
+WEIGHTED = ("conv", "depthwise", "norm", "mask", "zeros")
 
 
 @torch.no_grad()
@@ -54,6 +54,10 @@ def _constant(step: Step, given: Sequence[Tensor], layers: Layers) -> Tensor:
         return given[0].where(_steady(step, given[0]), torch.nan)
     if step.kind == "norm":
         return _normalised(layers[step.layer], given[0])
+    if step.kind == "mask":
+        return given[0].where(layers[step.layer].weight.flatten() != 0, 0.0)
+    if step.kind == "zeros":
+        return torch.zeros(step.width, dtype=torch.double)
     if step.kind in ("conv", "depthwise"):
         layer, steady = layers[step.layer], _steady(step, given[0])
         made = totals(layer) @ given[0].where(steady, 0.0)
@@ -115,8 +119,8 @@ def _read_by(step: Step, read: Tensor, steps: Sequence[Step], layers: Layers) ->
         return [torch.ones(width, dtype=torch.bool) for width in widths]
     if step.kind == "cat":
         return torch.split(read, widths)
-    if step.kind == "norm":
-        return [read & (layers[step.layer].weight != 0)]
+    if step.kind in ("norm", "mask"):
+        return [read & (layers[step.layer].weight.flatten() != 0)]
     if step.kind in ("conv", "depthwise"):
         return [links(layers[step.layer])[read].any(0)]
     return [read] * len(widths)

@@ -15,6 +15,7 @@ from ardor.bayes import Gates
 from ardor.bayes.divergences import log_uniform_kl
 from ardor.errors import ArdorError
 from ardor.layers.blocks import Chain
+from ardor.layers.choices import InputChoice
 from ardor.layers.mixed import DropPath, Mixed
 from ardor.layers.variational import Variational
 
@@ -70,7 +71,7 @@ class Net(nn.Module, ABC):
     def hard_gates_(self, hard: bool) -> None:
         """Sets whether candidates under a gate of zero are left out even while gates learn."""
         for module in self.modules():
-            if isinstance(module, Mixed):
+            if isinstance(module, (Mixed, InputChoice)):
                 module.hard = hard
 
     def drop_path_(self, rate: float) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ardor.architecture import Choice
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
-from ardor.layers.mixed import Mixed, Terms, add_up, shut
+from ardor.layers.mixed import Mixed, Terms, add_up, shut, squared_norm
 from ardor.layers.operations import OPS, ZERO, Noise, Style
 from ardor.spaces._base import Net
 
@@ -182,13 +182,6 @@ def check_partial(partial: int, channels: int) -> None:
             f"space.partial = {partial} must divide the channels, of which there are {channels}",
             "use a divisor of space.channels; a final network is whole: network.partial=1 will do",
         )
-
-
-def squared_norm(module: nn.Module | None) -> Tensor:
-    """Sum of squared convolution weights; 0 for what has none."""
-    modules = module.modules() if module is not None else []
-    squares = [m.weight.square().sum() for m in modules if isinstance(m, nn.Conv2d)]
-    return torch.stack(squares).sum() if squares else torch.zeros(())
 
 
 def silent(module: nn.Module, given_zero: bool = False) -> bool:
