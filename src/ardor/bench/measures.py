@@ -141,7 +141,7 @@ def operations(run: Run) -> OperationCounts:
 
 
 def counts_of(kept: Mapping[str, Any]) -> OperationCounts:
-    """What a result says of the operations kept; an older one does not say their families."""
+    """The operations kept, from a result; an older one does not have their families."""
     if "families" in kept:
         return OperationCounts(**kept)
     families: Counter[str] = Counter()

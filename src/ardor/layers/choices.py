@@ -210,7 +210,7 @@ class Mask(nn.Module):
 
 
 class Zeros(nn.Module):
-    """What a layer gives where nothing is kept of it."""
+    """The output of a layer none of whose options is kept."""
 
     weight: Tensor
 
