@@ -88,7 +88,7 @@ SETTINGS = [
     ("--set method.name=5", "method.name = 5 must be the name of a method", ""),
     ("--set data.size=4", "data.size is 4; must be 0 or at least 8", ""),
     ("--set data.channels=2", "data.channels = 2 must be 0, 1 or 3", ""),
-    ("--set data.test=0", "data.test is 0.0; must lie between 0 and 1", ""),
+    ("--set data.test=1", "data.test = 1 must be less than 1", ""),
     ("--set data.test=0.9", "class 'a' in", "lower data.test"),
     ("--set data.source=nowhere", "no such file or folder: 'nowhere'", ""),
     ("--config nowhere.toml", "'nowhere.toml': No such file or directory", "TOML"),
