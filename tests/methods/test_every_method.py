@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import stopping_at
+from standins.built import build
 from standins.toy import Toy
 from torch import nn
 
-from ardor import methods
+from ardor import methods, spaces
 from ardor.architecture import Architecture, certainty
 from ardor.data import Images
 from ardor.errors import Interrupted
@@ -52,6 +53,7 @@ SPACES = {
     "places": PLACES,
     "nasbench201": Nasbench201(image=(1, 8, 8), classes=2, channels=2, cells=1),
     "toy": Toy(),
+    "module": spaces.of_function(build)(image=(1, 8, 8), classes=2, channels=2),
 }
 
 every = pytest.mark.parametrize("name", METHODS)

@@ -15,18 +15,21 @@ from ardor import discover, methods, spaces
 from ardor.architecture import Architecture, Choice
 from ardor.data import Images, Normalise
 from ardor.errors import ArdorError, Interrupted
+from ardor.layers.norms import measured, norms_of
 from ardor.layers.variational import Variational, VariationalConv2d
-from ardor.models.exporters.onnx import largest_difference, to_onnx
+from ardor.models import exporters
 from ardor.models.model import Model
 from ardor.models.sizes import multiply_adds, parameters
 from ardor.models.smaller import compact, prune
 from ardor.reporting.drawing import draw
 from ardor.runtime.device import Runtime
+from ardor.searching.handover import cut_out
 from ardor.searching.loop import search
 from ardor.searching.result import SearchResult
 from ardor.settings import fields
 from ardor.settings.merge import resolve
 from ardor.spaces import Net, Space
+from ardor.training.start import take_
 
 ROOT = str(Path(__file__).parents[2])
 OWN = ["examples.mobile", "standins.built", "standins.toy"]
@@ -149,6 +152,25 @@ def test_under_hard_gates_it_is_the_network_with_those_candidates(
 
 
 @every
+@pytest.mark.parametrize("conv", [nn.Conv2d, VariationalConv2d])
+def test_what_a_search_hands_on_is_what_its_network_begins_with(
+    name: str, conv: type[nn.Conv2d], tmp_path: Path
+) -> None:
+    space, images = small(name), torch.randn(5, *small(name).image)
+    found = drawn(space, "subset")
+    supernet, net = (
+        space.build(conv=conv).eval(),
+        spaces.network(found, conv=conv, as_searched=True),
+    )
+    take_(net, found, cut_out(supernet, space, found, conv), tmp_path)
+    with torch.no_grad(), measured(norms_of(net)):
+        logits(net.eval(), images)
+    assert torch.allclose(
+        logits(net, images), logits(supernet, images, space.masks(found)), atol=1e-5
+    )
+
+
+@every
 def test_what_is_taken_out_leaves_the_rest_as_it_was(name: str) -> None:
     space, images = small(name), torch.randn(5, *small(name).image)
     for choice in space.choices:
@@ -208,7 +230,7 @@ def test_it_can_be_drawn(name: str) -> None:
         c.name: dict(zip(c.options, torch.rand(len(c.options)).tolist(), strict=True))
         for c in space.choices
     }
-    for picture in (draw(found), draw(found, shares)):
+    for picture in (draw(found, space.choices), draw(found, space.choices, shares)):
         root = ElementTree.fromstring(picture)
         assert float(root.get("width", "0")) > 100
         words = " ".join(root.itertext())
@@ -231,8 +253,8 @@ def test_pruned_cut_saved_and_exported_it_computes_the_same(
         assert torch.allclose(lean(pixels), full(pixels), rtol=1e-4, atol=1e-4)
         lean.save(tmp_path / "model", card="")
         assert torch.equal(Model.load(tmp_path / "model")(pixels), lean(pixels))
-    apart, largest = largest_difference(lean, to_onnx(lean), pixels)
-    assert apart < 1e-4 * max(1.0, largest)
+    for exporter in exporters.names():  # each is checked against the network
+        assert exporters.export(exporter, lean, pixels).files
 
 
 @every

@@ -21,6 +21,7 @@ class Built(nn.Module):
         halves = {
             "conv": conv(channels, channels, 3, stride=2),
             "pool": nn.MaxPool2d(2, ceil_mode=True),
+            "point": conv(channels, channels, 1, stride=2),
         }
         self.halve = ardor.LayerChoice(halves, name="halve")
         self.bodies = nn.ModuleList(body(channels) for _ in range(2))

@@ -20,10 +20,14 @@ OWN = {one.name for one in fields(Space)} - {"auxiliary"}  # of every space
 
 
 def built_in(module: ModuleType) -> list[type[Space]]:
-    """The space of a module's function `build`, if it has one of its own."""
+    """The space of a module's own function `build`; an ArdorError where it has none."""
     function = vars(module).get(BUILD)
-    own = inspect.isfunction(function) and function.__module__ == module.__name__
-    return [of_function(function)] if own and function is not None else []
+    if not inspect.isfunction(function) or function.__module__ != module.__name__:
+        raise ArdorError(
+            f"module '{module.__name__}' has no function 'build' of its own, nor a class of spaces",
+            "a space is def build(image, classes, ...) -> nn.Module, or one subclass of Space",
+        )
+    return [of_function(function)]
 
 
 @functools.cache

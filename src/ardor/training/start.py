@@ -30,7 +30,10 @@ def take_(net: Net, architecture: Architecture, weights: Mapping[str, Tensor], r
         searched = space_of(found).build(
             found, conv=VariationalConv2d if variational else nn.Conv2d, as_searched=True
         )
-    check_shapes(run, weights, searched.state_dict())
+    # What is no parameter, as a mask over channels, may be the network's alone.
+    needed = weights.keys() | dict(searched.named_parameters()).keys()
+    wanted = {name: w for name, w in searched.state_dict().items() if name in needed}
+    check_shapes(run, weights, wanted)
     own = net.state_dict()
     net.load_state_dict({**own, **{name: w for name, w in weights.items() if name in own}})
 
