@@ -1,8 +1,9 @@
 """Bayesian architecture search: from labelled images to a small, sparse, trained network."""
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from ardor.runtime import waiting
 
 if TYPE_CHECKING:
     from ardor.architecture import Architecture, Choice, Place
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Threads that wait for each other sleep: spinning, they would take the time of whatever else runs,
-# and on a busy machine that of one another. On an idle one it makes no difference. Torch reads it
-# when it is loaded.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+waiting.ask()  # before torch is loaded
 
 # Loaded when first asked for: `ardor --help` must not wait for torch.
 _HOMES = {
