@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ardor.runtime import waiting
+
 if TYPE_CHECKING:
     from ardor.architecture import Architecture, Choice, Place
     from ardor.bayes import Gates
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from ardor.spaces import Net, Space
 
     __version__: str
+
+waiting.ask()  # before torch is loaded
 
 # Loaded when first asked for: `ardor --help` must not wait for torch.
 _HOMES = {

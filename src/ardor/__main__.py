@@ -55,9 +55,6 @@ def main() -> NoReturn:
     """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
     signals = Signals()
     signals.heed()
-    # Threads that wait for each other sleep: spinning, they would take the time of whatever else
-    # runs, and on a busy machine that of one another. On an idle one it makes no difference.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         signals.at_once = False
         code = _run()

@@ -87,7 +87,8 @@ def test_a_dry_search_times_the_search_alone() -> None:
     assert "train" not in json.loads(
         ardor("search", "images.npz", *TINY, "--dry-run", "--json").stdout
     )
-    shown = ardor("search", "images.npz", *TINY, "--dry-run", "--set", "search.epochs=0").stdout
+    none = ("--method", "random", "--set", "search.epochs=0")
+    shown = ardor("search", "images.npz", *TINY, "--dry-run", *none).stdout
     assert "about 0 s" in shown
 
 

@@ -241,7 +241,7 @@ def test_a_run_with_noise_is_trained_and_tested_but_not_exported(tmp_path: Path)
     folder = tmp_path / "run"
     settings = {
         **{"space.ops": "s4", "space.layout": "N", "space.states": 2, "space.channels": 2},
-        **{"search.epochs": 0, "search.fraction": 0.1, "method.spread": 1.0, "train.epochs": 1},
+        **{"search.epochs": 1, "search.fraction": 0.1, "method.spread": 1.0, "train.epochs": 1},
     }
 
     def ardor(*words: str) -> int:

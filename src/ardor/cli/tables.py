@@ -1,5 +1,6 @@
 """Results as tables of a terminal."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,51 +27,57 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     return made
 
 
-def metrics_table(metrics: Mapping[str, Any], exported: Sequence[Sequence[str]] = ()) -> Table:
-    """metrics.json for reading, and a row for each format that was exported."""
-    words = {
-        "test_accuracy": ("test accuracy", "{:.2%}"),
-        "test_nll": ("test negative log-likelihood", "{:.4f} nats"),
-        "test_ece": ("test calibration error", "{:.2%}"),
-        "held_out_accuracy": ("held-out accuracy (no test images)", "{:.2%}"),
-        "held_out_nll": ("held-out negative log-likelihood", "{:.4f} nats"),
-        "held_out_ece": ("held-out calibration error", "{:.2%}"),
-        "trained_test_accuracy": ("test accuracy before pruning", "{:.2%}"),
-        "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
-        "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
-        "threshold": ("pruned where log(sigma^2 / mu^2) is", "{:g}"),
-        "params": ("parameters", "{:,}"),
-        "nonzero_params": ("parameters that are not zero", "{:,}"),
-        "macs": ("multiply-adds for an image", "{:,}"),
-        "file_bytes": ("bytes of the weights", "{:,}"),
-        "sparse_bytes": ("bytes of the weights, stored sparsely", "{:,}"),
-        "onnx_bytes": ("bytes of the ONNX file", "{:,}"),
-        "latency_ms": ("milliseconds for an image, one thread", "{:.3g}"),
-        "certainty": ("certainty of what was kept, on average", "{:.0%}"),
-        "against_odds": ("kept although another option is likelier", "{:,}"),
-        "taken_out": ("candidates taken out of the search", "{:,}"),
-        "skip_share": ("skip connections among kept operations", "{:.0%}"),
-        "pool_share": ("pools among kept operations", "{:.0%}"),
-        "op_entropy": ("variety of kept operations", "{:.2f} nats"),
-        "largest_curvature": ("largest curvature in the gates", "{:.3g}"),
-        "collapsed_since": ("search collapsed since epoch", "{:,}"),
-        "kept_epoch": ("epoch of the search that was kept", "{:,}"),
-        "onnx_max_difference": ("largest difference of the ONNX file", "{:.1e}"),
-    }
-    rows = []
+FIGURES = {
+    "test_accuracy": ("accuracy on test images", "{:.2%}"),
+    "held_out_accuracy": ("accuracy on held-out images (no test images)", "{:.2%}"),
+    "trained_test_accuracy": ("accuracy before pruning", "{:.2%}"),
+    "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
+    "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
+    "params": ("parameters", "{:,}"),
+    "nonzero_params": ("parameters that are not zero", "{:,}"),
+    "macs": ("multiply-adds for an image", "{:,}"),
+    "onnx_bytes": ("bytes of the ONNX file", "{:,}"),
+    "latency_ms": ("milliseconds for an image, one thread", "{:.3g}"),
+    "certainty": ("certainty of what was kept, on average", "{:.0%}"),
+    "against_odds": ("kept although another option is likelier", "{:,}"),
+    "taken_out": ("candidates taken out of the search", "{:,}"),
+    "op_entropy": ("variety of kept operations", "as of {:.1f} kinds"),
+    "collapsed_since": ("search collapsed since epoch", "{:,}"),
+    "kept_epoch": ("epoch of the search that was kept", "{:,}"),
+}
+
+
+def metrics_table(
+    metrics: Mapping[str, Any],
+    exported: Sequence[Sequence[str]] = (),
+    warnings: Sequence[str] = (),
+) -> Table:
+    """What a person asks first of metrics.json, and a row for each format that was exported.
+
+    The rest, and the words of the theory, are in the report and in the JSON.
+    """
+    rows = [("warning", warning) for warning in warnings]
     if metrics.get("held_out_images") == 0:
         rows.append(("accuracy", "not measured: no test images, and none held out of the training"))
-    for key, (text, form) in words.items():
+    for key, (text, form) in FIGURES.items():
         if key in metrics:
             before = metrics.get(f"trained_{key}") if key != "test_accuracy" else None
             past = "" if before is None else f"{form.format(before)} -> "
-            rows.append((text, past + form.format(metrics[key])))
-    for name, file, size, apart, allowed, _ in exported:
-        apart = f"logits differ by {apart}, allowed are {allowed}"
-        rows.append((f"exported as {name}", f"{file}, {size} bytes; {apart}"))
-    for stage, cost in metrics.get("stages", {}).items():
-        rows.append((stage, f"{duration(cost['seconds'])}, {cost['peak_memory_mb']:,.0f} MB"))
+            rows.append((text, past + form.format(_plain(key, metrics[key]))))
+    rows += [(f"exported as {name}", f"{file}, {size} bytes") for name, file, size, *_ in exported]
+    stages = metrics.get("stages", {})
+    rows += [(f"time of {stage}", duration(cost["seconds"])) for stage, cost in stages.items()]
+    if len(stages) > 1:
+        rows.append(("time in all", duration(sum(cost["seconds"] for cost in stages.values()))))
+    if stages:
+        most = max(cost["peak_memory_mb"] for cost in stages.values())
+        rows.append(("largest memory", f"{most:,.0f} MB"))
     return table("", ("", ""), rows)
+
+
+def _plain(key: str, value: float) -> float:
+    """An entropy as the number of options that would have it, were they all as likely."""
+    return math.exp(min(value, 20.0)) if key == "op_entropy" else value
 
 
 def curve_table(content: Mapping[str, Any]) -> Table:

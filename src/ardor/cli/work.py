@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ardor.cli.screen import Screen
     from ardor.pipeline.run import Run
 
+LONG = {"train": "training", "prune": "pruning"}  # stages that take a while
+
 
 def command() -> str:
     """What was typed."""
@@ -24,7 +26,7 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     from ardor.cli.tables import metrics_table
     from ardor.pipeline.stages import do
     from ardor.reporting.exports import rows
-    from ardor.reporting.read import exports_of
+    from ardor.reporting.read import exports_of, warnings_of
 
     screen = screen_of(as_json, quiet)
     run.on_progress = screen.progress
@@ -37,13 +39,23 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
                 for note in run.dataset.notes:
                     screen.say(f"images: {note}")
             screen.say(f"{stage} ...")
-            with screen.watching(stage):
+            with screen.watching(stage, following(run, stage) if stages is None else ""):
                 do(run, stage)
-    exported = exports_of(run.folder)
-    content = {"run": str(run.folder), **run.metrics, "exports": exported.get("exports", {})}
-    screen.result(content, metrics_table(run.metrics, list(rows(exported))))
+    exported, warnings = exports_of(run.folder), warnings_of(run.folder)
+    content = {
+        "run": str(run.folder),
+        **run.metrics,
+        "warnings": warnings,
+        "exports": exported.get("exports", {}),
+    }
+    screen.result(content, metrics_table(run.metrics, list(rows(exported)), warnings))
     if run.done("report"):
         screen.say(f"report: {run.folder / 'report.html'}")
+
+
+def following(run: "Run", stage: str) -> str:
+    """What takes a while of all that is left to do after a stage."""
+    return " and ".join(LONG[s] for s in run.stages_left() if s in LONG and s != stage)
 
 
 def architecture_of(path: Path) -> Any:

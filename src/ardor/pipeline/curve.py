@@ -53,8 +53,7 @@ def curve(
         points.append(Point(threshold, found[count].params, found[count].accuracy))
         done = (number + 1) / len(thresholds)
         left = runtime.clock() * (1 / done - 1)
-        terms = {"accuracy": points[-1].accuracy}
-        runtime.report(Progress("curve", number + 1, len(thresholds), done, left, terms))
+        runtime.report(Progress("curve", number + 1, len(thresholds), done, left, {}))
     return points
 
 

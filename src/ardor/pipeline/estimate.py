@@ -19,7 +19,7 @@ from ardor import methods, spaces
 from ardor.architecture import Architecture
 from ardor.data import Dataset, Images
 from ardor.models.scores import logits_of
-from ardor.pipeline.resolve import check_scratch, final_space, resolved, unnamed
+from ardor.pipeline.resolve import check_epochs, check_scratch, final_space, resolved, unnamed
 from ardor.runtime import memory
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves
@@ -41,6 +41,7 @@ def estimate(
 ) -> dict[str, Any]:
     """Seconds and memory of search and training, where those are asked for; nothing is kept."""
     config, images = resolved(layers)
+    check_epochs(config, stages)
     if given:
         check_scratch(config)
     found: dict[str, Any] = {"images": len(images.train), "threads": torch.get_num_threads()}

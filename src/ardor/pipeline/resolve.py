@@ -1,7 +1,7 @@
 """From what a person sets to every setting of a run, checked before anything is done."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ardor import data, methods, spaces
@@ -147,6 +147,22 @@ def check_start(config: Config) -> None:
                 f"leave network.{name} as it is in the search, or train from scratch: "
                 "--set train.start=scratch",
             )
+
+
+def check_epochs(config: Config, stages: Collection[str]) -> None:
+    """An ArdorError where one of these stages is to learn something, but has no epochs."""
+    needs_none = methods.find(config.method["name"]).search.get("epochs") == 0
+    if "search" in stages and not config.search.epochs and not needs_none:
+        raise ArdorError(
+            "search.epochs = 0 must be at least 1: nothing would be learned",
+            "give --epochs 1 or more, or take a random architecture: --method random",
+        )
+    if "train" in stages and not config.train.epochs and config.train.start == "scratch":
+        raise ArdorError(
+            "train.epochs = 0 must be at least 1 with train.start = 'scratch'",
+            "give --epochs 1 or more, or use the network as its search leaves it: "
+            "--set train.start=search",
+        )
 
 
 def check_scratch(config: Config) -> None:

@@ -17,6 +17,7 @@ from ardor.errors import ArdorError
 from ardor.models.model import Model
 from ardor.models.smaller import prune
 from ardor.pipeline.resolve import (
+    check_epochs,
     check_formats,
     check_scratch,
     check_start,
@@ -86,6 +87,7 @@ class Run:
         if folder is not None:
             check_free(Path(folder))
         config, images = resolved(layers)
+        check_epochs(config, stages)
         if given:
             check_scratch(config)
         while True:
@@ -168,6 +170,7 @@ class Run:
                 "search again into a new folder to train otherwise",
             )
         if not layers:
+            check_epochs(self.config, (stage,))
             return self
         run = replace(self, config=resolve(self.config.model_dump(), *layers))
         self.check_changeable(stage, layers)
@@ -209,6 +212,7 @@ class Run:
         find_device(self.config.device)
         if stage == "train":
             check_start(self.config)
+            check_epochs(self.config, (stage,))
             spaces.of(self.network).build(self.network)
             self.learned()
         elif stage == "prune":

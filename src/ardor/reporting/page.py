@@ -161,7 +161,7 @@ def _seconds(found: Run) -> float:
 def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
-    sentences = []
+    sentences = [f"{said[:1].upper()}{said[1:]}." for said in found.warnings]
     architecture, choices, shares = _known(found)
     kept = architecture.options
     if mean := certainty(kept, shares):

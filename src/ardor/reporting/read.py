@@ -32,6 +32,7 @@ class Run:
     epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
     curve: Mapping[str, Any]  # accuracy by parameters
     exports: Mapping[str, Any]  # what was exported
+    warnings: list[str]  # of the search as a whole
 
 
 def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
@@ -58,12 +59,24 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
         epochs=epochs,
         curve=_load(run / "curve.json"),
         exports=exports_of(run),
+        warnings=_warnings(found),
     )
 
 
 def exports_of(run: Path) -> Mapping[str, Any]:
     """What was exported of the network in a run folder."""
     return _load(run / "export" / "exports.json")
+
+
+def warnings_of(run: Path) -> list[str]:
+    """What the search in a run folder has to say of itself, such as that it decided nothing."""
+    return _warnings(_load(run / "architecture.json"))
+
+
+def _warnings(architecture: Mapping[str, Any]) -> list[str]:
+    """Those of an architecture file; an older one has none."""
+    said = architecture.get("warnings")
+    return [str(each) for each in said] if isinstance(said, list) else []
 
 
 def _load(path: Path) -> Mapping[str, Any]:

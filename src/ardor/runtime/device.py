@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from ardor.errors import ArdorError
+from ardor.runtime import waiting
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
 from ardor.runtime.seeds import Streams
 
 M = TypeVar("M", bound=nn.Module)
+SEVERAL = 2**17  # numbers that torch computes with all threads: four times what it leaves to one
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Runtime:
         cls, device: str, seed: int, report: Callable[[Progress], None] = unwatched
     ) -> "Runtime":
         """Seeds everything random and finds the device."""
+        waiting.ask_late(torch.get_num_threads(), torch.ones(SEVERAL).exp)
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)

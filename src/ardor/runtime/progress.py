@@ -16,6 +16,7 @@ class Progress:
     seconds_left: float
     terms: Mapping[str, float]  # means of this epoch so far
     note: str = ""  # what has just happened, if it is worth a line
+    held_out_accuracy: float | None = None  # after the last epoch, on images not learned from
 
 
 def unwatched(progress: Progress) -> None:

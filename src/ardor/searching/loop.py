@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ardor.architecture import against_odds, certainty
+from ardor.architecture import Architecture, Probabilities, against_odds, certainty
 from ardor.data import Images, Normalise, augment, stratified
 from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
@@ -18,6 +18,7 @@ from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
 from ardor.searching.shrink import in_a_row, leaving, take_out_, with_removed
+from ardor.searching.undecided import ALL_KEPT, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training.accumulate import micro_batches_of
@@ -74,7 +75,7 @@ class SearchLoop:
         self.net = runtime.place(space.build(conv=method.conv))
         self.net.hard_gates_(method.hard)
         self.method = method.to(runtime.device)
-        facts: dict[str, Any] = {}
+        facts: dict[str, Any] = {"gate_steps": 0}
         self.selection = Selection(self.method, config, facts)
         # The gates' images go round as often as the weights' do, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
@@ -152,6 +153,8 @@ class SearchLoop:
             self.net.train()
         self.begin_round()
         progress, joint = self.stage.round_progress, not self.method.bilevel
+        if self.learning_gates and "gate_steps" in self.stage.facts:  # not as begun long ago
+            self.stage.facts["gate_steps"] += 1
         if self.learning_gates and not joint:
             self.stage.add("gates", self.learner.gate_step(train, held_out, progress).terms)
         loss = self.learner.step(train, progress, joint=self.learning_gates and joint)
@@ -262,7 +265,20 @@ class SearchLoop:
                 **self.selection.numbers(),
                 "certainty": certainty(found.options, shares),
                 "against_odds": len(odd),
+                **{k: n for k, n in self.stage.facts.items() if k == "gate_steps"},
             },
             weights=cut_out(self.net, self.space, found, self.method.conv),
             widths=wide,
+            warnings=tuple(self.warnings(found, shares)),
         )
+
+    def warnings(self, found: Architecture, shares: Probabilities) -> list[str]:
+        """Says so where gates that could have learned have decided little."""
+        if not self.learner.gates:
+            return []
+        steps = self.stage.facts.get("gate_steps")
+        warnings = undecided(self.space.choices, found.options, shares, steps)
+        for warning in warnings:
+            if warning != ALL_KEPT:  # which the monitor has told
+                self.stage.tell(warning)
+        return warnings

@@ -23,6 +23,7 @@ from ardor.data import Images, Normalise
 from ardor.runtime.device import Runtime
 from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, together
 from ardor.searching.selection import Selection
+from ardor.searching.undecided import ALL_KEPT, keeps_all
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net, mean_score
 from ardor.training.loop import ResumableLoop
@@ -212,11 +213,6 @@ class CollapseMonitor:
 
     def _undecided(self, architecture: Architecture) -> Iterator[str]:
         """Says so where all is kept at the end: drop rates had too few steps to go their way."""
-        there = {c.name: {o for o in c.options if c.family(o) != "none"} for c in self.choices}
-        whole = all(there[name] <= {*architecture.options[name]} for name in there)
-        several = any(len(options) > 1 for options in there.values())
-        if whole and several and self.stage.epoch + 1 == self.stage.timetable.epochs:
-            yield (
-                "nothing is left out: the gates have had too few steps; search for more epochs, "
-                "or with a higher search.gate_rate"
-            )
+        last = self.stage.epoch + 1 == self.stage.timetable.epochs
+        if last and keeps_all(self.choices, architecture.options):
+            yield ALL_KEPT

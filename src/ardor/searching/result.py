@@ -52,6 +52,7 @@ class SearchResult:
     # What the architecture has learned in the supernet, by name; see handover.py.
     weights: Mapping[str, Tensor] = field(repr=False, compare=False)
     widths: Mapping[str, float] = field(default_factory=dict)  # choice -> channels expected to stay
+    warnings: tuple[str, ...] = ()  # where the search has decided little
 
     def to_json(self) -> dict[str, Any]:
         """The content of architecture.json."""
@@ -66,6 +67,7 @@ class SearchResult:
             "strengths": self.strengths,
             "left": self.removed,
             **({"widths": self.widths} if self.widths else {}),
+            "warnings": list(self.warnings),
             "candidates": [candidate.to_json(self.widths) for candidate in self.candidates],
             **self.likelihoods(),
         }

@@ -169,6 +169,8 @@ class ResumableLoop:
                     f"{self.name} diverged in epoch {self.epoch + 1}: {name} is {value}",
                     f"begin a new run with a lower {SECTIONS.get(self.name, self.name)}.rate",
                 )
+        if "held_out" in facts:
+            self.facts["held_out_accuracy"] = facts["held_out"]["accuracy"]
         self.epoch += 1
         line = {
             "stage": self.name,
@@ -198,7 +200,10 @@ class ResumableLoop:
         epochs = self.timetable.epochs if self.timetable.fitted else 0
         # After the end, the report is of the last epoch.
         epoch = max(1, self.epoch if self.over else self.epoch + 1)
-        return Progress(self.name, epoch, epochs, self.progress, left, means)
+        held_out = self.facts.get("held_out_accuracy")
+        return Progress(
+            self.name, epoch, epochs, self.progress, left, means, held_out_accuracy=held_out
+        )
 
     def _save(self) -> None:
         tensors: dict[str, Tensor] = {}

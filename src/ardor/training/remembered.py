@@ -33,8 +33,10 @@ class Watched(Strict):
 
 
 class Facts(Strict):
-    """The facts that a search remembers from its epochs."""
+    """The facts that a search or a training remembers from its epochs."""
 
+    held_out_accuracy: float = ABSENT
+    gate_steps: Natural = ABSENT
     watch: Watched = ABSENT
     least_error: float = ABSENT
     kept_epoch: Natural = ABSENT
