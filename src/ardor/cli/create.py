@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor import discover
-from ardor.cli.options import FOLDER, Command, answering, changing, cli, existing, moved, trusting
+from ardor.cli.options import FOLDER, Command, answering, changing, cli, existing, moving, trusting
 from ardor.cli.work import architecture_of, command, screen_of, work
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _estimate(
     """Says how long a run would take, and makes none."""
     from ardor.cli.tables import estimate_table
     from ardor.pipeline.estimate import estimate
-    from ardor.pipeline.run import check_free
+    from ardor.pipeline.folder import check_free
 
     if folder is not None:
         check_free(folder)
@@ -178,10 +178,11 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
 
 @cli.command()
 @existing
-@moved
+@moving
 @answering
 def resume(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
     """Continue a run that was stopped, from its newest checkpoint."""
+    from ardor.pipeline.changes import moved
     from ardor.pipeline.run import Run
 
-    work(Run.open(folder).moved(place), as_json, quiet)
+    work(moved(Run.open(folder), place), as_json, quiet)

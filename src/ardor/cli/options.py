@@ -68,7 +68,7 @@ trusting = click.option(
     callback=lambda context, option, modules: discover.trust(modules),
     help="Import this module of yours, e.g. lab.mine, if a run or file names it. [none]",
 )
-moved = click.option(
+moving = click.option(
     "--data",
     "place",
     type=FOLDER,

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from ardor import methods, spaces
+from ardor import methods
 from ardor.architecture import Architecture
 from ardor.data import Dataset, Images
 from ardor.models.scores import logits_of
-from ardor.pipeline.resolve import check_scratch, final_space, resolved, unnamed
+from ardor.pipeline.resolve import check_scratch, final_space, resolved, searched_space, unnamed
 from ardor.runtime import memory
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves
@@ -57,7 +57,7 @@ def estimate(
 def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
     """The search: steps of the weights alone, those with gates, and what lies between epochs."""
     runtime = Runtime.start(config.device, config.seed)
-    space = spaces.make(config.space["name"], unnamed(config.space))
+    space = searched_space(config)
     method = methods.make(config.method["name"], space, unnamed(config.method))
     parts = halves(images.train, config.search, config.seed)
     loop = SearchLoop(space, method, parts, config.search, folder, runtime)

@@ -102,6 +102,17 @@ def check_without_sizes(section: str, given: Mapping[str, Any]) -> None:
             )
 
 
+def check_images(config: Config, images: data.Dataset) -> None:
+    """An ArdorError where a run was made for images of another size, or for other classes."""
+    for name, value in sizes(images).items():
+        expected = getattr(searched_space(config), name)
+        if value != expected:
+            raise ArdorError(
+                f"{name} of '{config.data.source}' is {value}; this run was made for {expected}",
+                "put the images back as they were, or begin a new run with them",
+            )
+
+
 def completed(config: Config) -> Config:
     """With every setting of space and method; an ArdorError where those or the network's fail."""
     searched = spaces.find(config.space["name"])
@@ -162,6 +173,11 @@ def check_formats(config: Config) -> None:
     """An ArdorError where a network would be exported in a format that is not known."""
     for name in config.export.formats:
         exporters.find(name)
+
+
+def searched_space(config: Config) -> spaces.Space:
+    """The space at the size of the search."""
+    return spaces.make(config.space["name"], unnamed(config.space))
 
 
 def final_space(config: Config) -> spaces.Space:

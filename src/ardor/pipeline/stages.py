@@ -1,24 +1,24 @@
 """The stages of a run: each reads what the one before wrote, from where it was left."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
 from ardor import methods
 from ardor.data import Images
-from ardor.errors import ArdorError, Interrupted
+from ardor.errors import ArdorError
 from ardor.models import exporters
 from ardor.models.card import card
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
+from ardor.pipeline.changes import CHANGEABLE
+from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.prune_stage import smaller
 from ardor.pipeline.resolve import completed, unnamed
-from ardor.pipeline.run import CHANGEABLE, NO_COST, SEARCHED, STAGES, WRITTEN, Run
+from ardor.pipeline.run import Run
 from ardor.reporting import draw
 from ardor.reporting import report as report_page
-from ardor.runtime.cost import measured
 from ardor.runtime.files import replaced_folder, write, write_json
 from ardor.runtime.origin import FORMAT
 from ardor.runtime.tensors import save
@@ -44,15 +44,15 @@ def do(run: Run, stage: str) -> None:
         "report": report,
     }
     with run.held():
-        with unfinished(run, stage), costed(run, stage) as cost:
+        with run.record.unfinished(stage), run.record.costed(stage) as cost:
             if stage in CHANGEABLE:
                 run.write_config()  # under the mark: what was made with other settings is not done
             found = steps[stage](run)
         if stage == "prune":
             forget_after(run, stage)
         if stage == "export":
-            run.drop_metrics(EXPORTED)
-        run.add_metrics(stage, **found, stages={stage: cost})
+            run.record.drop(EXPORTED)
+        run.record.add(stage, **found, stages={stage: cost})
         if stage == "prune":
             run.drop_checkpoints("tune")
 
@@ -193,44 +193,4 @@ def forget_after(run: Run, stage: str) -> None:
             (run.folder / WRITTEN[each]).unlink(missing_ok=True)
     if "export" in later:
         shutil.rmtree(run.folder / "export", ignore_errors=True)
-    run.drop_metrics(DERIVED)
-
-
-@contextmanager
-def unfinished(run: Run, stage: str) -> Iterator[None]:
-    """Has metrics.json say that a stage is under way; where it is refused, all stays as it was.
-
-    What a stage is known by it writes last: refused, it has not, and what was there is still true.
-    """
-    path = run.folder / "metrics.json"
-    before = run.metrics if path.exists() else {}
-    run.add_metrics(unfinished={stage: 1})
-    try:
-        yield
-    except ArdorError:
-        if not before:
-            path.unlink(missing_ok=True)
-        with suppress(ArdorError):  # on a full disk it stays unfinished, and is done again
-            if before:
-                write_json(path, before)
-        raise
-
-
-@contextmanager
-def costed(run: Run, stage: str) -> Iterator[dict[str, float]]:
-    """A stage's time and peak memory, with what it took before it was interrupted."""
-    before = run.metrics["stages"].get(stage, NO_COST)
-    total: dict[str, float] = {}
-    stopped: Interrupted | None = None
-    with measured() as cost:
-        try:
-            yield total
-        except Interrupted as error:
-            stopped = error
-    total["seconds"] = round(before["seconds"] + cost.seconds, 3)
-    total["peak_memory_mb"] = max(before["peak_memory_mb"], cost.peak_memory_mb)
-    if "core_seconds" in before:  # an older run has not counted what it took at first
-        total["core_seconds"] = round(before["core_seconds"] + cost.core_seconds, 3)
-    if stopped:
-        run.add_metrics(stages={stage: total})
-        raise stopped
+    run.record.drop(DERIVED)

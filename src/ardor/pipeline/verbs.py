@@ -9,6 +9,7 @@ from torch import nn
 
 from ardor import discover, spaces
 from ardor.models.model import Model
+from ardor.pipeline.changes import changed
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.runtime.progress import Progress, unwatched
@@ -63,7 +64,7 @@ def train(
     """Trains what a search has found, and does all that comes after it; the network."""
     begun = _opened(searched, on_progress)
     with begun.held():
-        begun = begun.changed("train", *settings)
+        begun = changed(begun, "train", *settings)
         for stage in STAGES[STAGES.index("train") :]:
             do(begun, stage)
     return begun.model()
