@@ -5,7 +5,6 @@ Each state adds up what its edges bring; the output is all states, concatenated.
 edge 0>2 is the choice "normal/0>2", the inputs of state 2 are "normal/>2".
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +17,23 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Decisions, Place
 from ardor.bayes import Gates
-from ardor.errors import ArdorError, unknown
-from ardor.layers.operations import OPS, SETS, ZERO, Style, families_of
+from ardor.layers.operations import ZERO, Style, families_of
 from ardor.settings.fields import Count
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
-from ardor.spaces._edges import BY_EDGE, STATES
+from ardor.spaces._edges import BY_EDGE
 from ardor.spaces._graph import check_candidates, check_partial, check_weights
+from ardor.spaces._layout import (
+    LARGEST,
+    check_halvings,
+    check_layout,
+    check_operations,
+    letters,
+    operations_named,
+)
 
 KINDS = {"N": "normal", "R": "reduce"}
 TITLES = {"N": "normal cell", "R": "reduction cell"}
-LARGEST = 100  # cells of a layout: more is a slip of the hand
-LAYOUT = re.compile(r"(\d*)([NR])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,41 +54,9 @@ class Cells(Space):
 
     def __post_init__(self) -> None:
         check_partial(self.partial, self.channels)
-        counts = [int(count or 1) for count, _ in LAYOUT.findall(self.layout)]
-        if sum(counts) > LARGEST:
-            raise ArdorError(
-                f"space.layout '{self.layout}' has {sum(counts)} cells; must be at most {LARGEST}",
-                "use fewer cells: DARTS trains 20",
-            )
-        if LAYOUT.sub("", self.layout).strip() or not self.cells:
-            raise ArdorError(
-                f"space.layout '{self.layout}' must be cells N and R, with counts if you like",
-                'for example "R", "NNRNNRNN" or "6N R 6N R 6N"',
-            )
-        smallest = min(self.image[1:])
-        if smallest < 2 ** (self.halvings + self.cells.count("R")):
-            stem = f" after space.halvings = {self.halvings}" if self.halvings else ""
-            raise ArdorError(
-                f"space.layout '{self.layout}'{stem} halves {smallest} pixels more often than they "
-                "allow",
-                f"use fewer {'halvings or ' if stem else ''}reduction cells, or larger images",
-            )
-        if self.halvings and self.channels == 1 and self.cells[0] == "N":
-            raise ArdorError(
-                f"space.channels = 1 must be at least 2 with space.halvings = {self.halvings}",
-                "what halves an image parts its channels in two: use --set space.channels=2",
-            )
-        if len(set(self.operations)) < 2:
-            raise ArdorError(
-                f"space.ops '{self.ops}' must be at least two operations",
-                f"separate them by commas, or name a set: {', '.join([*SETS, *BY_EDGE])}",
-            )
-        if self.ops in BY_EDGE and self.states != STATES:
-            raise ArdorError(
-                f"space.states {self.states} must be {STATES} with space.ops '{self.ops}', "
-                "which names the candidates of each edge",
-                f"use --set space.states={STATES}, or another set: {', '.join(SETS)}",
-            )
+        check_layout(self.layout)
+        check_halvings(self.layout, self.halvings, self.channels, min(self.image[1:]))
+        check_operations(self.ops, self.operations, self.states)
         edges = sum(self.nodes())
         product = f"{len(self.cells)} cells x {edges:,} edges x {len(self.operations)} operations"
         check_candidates(
@@ -96,21 +68,12 @@ class Cells(Space):
     @cached_property
     def cells(self) -> str:
         """The layout written out: one letter for each cell."""
-        return "".join(kind * int(count or 1) for count, kind in LAYOUT.findall(self.layout))
+        return letters(self.layout)
 
     @cached_property
     def operations(self) -> tuple[str, ...]:
-        """What is a candidate of any edge: of every edge, in gate order, unless a set differs."""
-        if self.ops in SETS:
-            return SETS[self.ops]
-        if self.ops in BY_EDGE:
-            return tuple(dict.fromkeys(op for ops in BY_EDGE[self.ops].values() for op in ops))
-        listed = tuple(name.strip() for name in self.ops.split(","))
-        for name in listed:
-            if name not in {*OPS, ZERO}:
-                known = [*OPS, ZERO] if "," in self.ops else [*SETS, *BY_EDGE, *OPS]
-                raise unknown("operation", name, known)
-        return listed
+        """The candidates of every edge in gate order; with a set by edges, those of any edge."""
+        return operations_named(self.ops)
 
     def operations_of(self, edge: str) -> tuple[str, ...]:
         """The candidates of an edge, such as "normal/0>2", in gate order."""
