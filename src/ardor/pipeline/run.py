@@ -1,4 +1,4 @@
-"""A run folder: its settings, what was found and measured, and which stages are done."""
+"""A run: its folder and settings, the results of its stages, and which stages are done."""
 
 import functools
 import os
@@ -69,9 +69,9 @@ class Run:
     ) -> "Run":
         """A new folder with every setting resolved and checked; never one that exists.
 
-        Without a name it is the first free one of runs/DATA-METHOD-N. An architecture that is
-        given, found on whatever images, takes the place of a search. A method or space that is a
-        module of your own is imported if `trust` names it.
+        Without a name the folder is the first free one of runs/DATA-METHOD-N. With `given`, an
+        architecture found on any images, nothing is searched. A method or space that is a module
+        of your own is imported if `trust` names it.
         """
         discover.trust(trust)
         if folder is not None:
@@ -105,13 +105,13 @@ class Run:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Has the run to oneself; what a killed process has left unfinished in it goes."""
+        """Locks the run for this process, and deletes unfinished files of killed processes."""
         with hold(self.folder):
             clean(self.folder)
             yield
 
     def set_threshold(self, threshold: float) -> None:
-        """Has the settings say where the network is pruned, once that is known."""
+        """Writes the threshold of pruning into the settings, once it is known."""
         self.config = resolve(self.config.model_dump(), {"prune": {"threshold": threshold}})
         self.write_config()
 
@@ -124,7 +124,7 @@ class Run:
         return {"place": {self.config.data.source: self.place}, **self.config.model_dump()}
 
     def done(self, stage: str) -> bool:
-        """Whether a stage has written what it writes, and all that it measured is kept."""
+        """Whether a stage has written its result and all its figures."""
         if stage in self.metrics.get("unfinished", {}):
             return False
         if stage == "evaluate":
@@ -136,11 +136,11 @@ class Run:
         return (self.folder / WRITTEN[stage]).exists()
 
     def checkpoints(self, loop: str) -> list[Path]:
-        """Where a loop of that name can be taken up again."""
+        """The checkpoints of a loop, oldest first."""
         return sorted((self.folder / "checkpoint").glob(f"{loop}-*"))
 
     def drop_checkpoints(self, loop: str) -> None:
-        """Forgets a loop that is at its end, or begins anew with other settings."""
+        """Deletes the checkpoints of a loop that has ended, or begins anew with other settings."""
         for path in self.checkpoints(loop):
             path.unlink()
 
@@ -155,13 +155,13 @@ class Run:
 
     @functools.cached_property
     def dataset(self) -> data.Dataset:
-        """The images, which must still be such as the run was made for."""
+        """The images; an ArdorError unless size and classes are those the run was made for."""
         images = self._images()
         check_images(self.config, images)
         return images
 
     def _images(self) -> data.Dataset:
-        """The images where they were; or where what was typed leads, should all have moved."""
+        """The images from where they were before; if there are none, from the source as typed."""
         settings = self.config.data.model_dump()
         before = self.place or settings["source"]
         if os.path.exists(before):
@@ -181,7 +181,7 @@ class Run:
 
     @property
     def architecture(self) -> Architecture:
-        """What the search found."""
+        """The architecture that the search found."""
         if not self.done("search"):
             raise ArdorError(
                 f"'{self.folder}' has no architecture yet",
@@ -195,7 +195,7 @@ class Run:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The choices of its space; none where that cannot be had, such as a stranger's."""
+        """The choices of its space; empty if the space is a module that may not be imported."""
         try:
             return self.space().choices
         except ArdorError:
@@ -207,7 +207,7 @@ class Run:
         return final_space(self.config).architecture(dict(self.architecture.kept))
 
     def learned(self) -> dict[str, Tensor] | None:
-        """The weights of the search that the training begins with; None where it has new ones."""
+        """The weights of the search that the training begins with; None if it has new ones."""
         if self.config.train.start == "scratch":
             return None
         path = self.folder / SEARCHED
@@ -228,12 +228,12 @@ class Run:
         return Model.load(self.folder / "trained")
 
     def model(self) -> Model:
-        """The network to use: the pruned one, or the trained one where nothing was pruned yet."""
+        """The network to use: the pruned one, or the trained one if nothing was pruned yet."""
         folder = self.folder / "model"
         return Model.load(folder) if folder.exists() else self.trained()
 
     def plain(self) -> Model:
-        """The network with plain weights, pruned or not."""
+        """The network to use, with plain weights in place of Gaussian ones."""
         model = self.model()
         return prune(model, float("inf")) if model.variational else model
 
