@@ -1,4 +1,4 @@
-"""The settings of a run, by section, each with its type, range, default and a word on why."""
+"""The settings of a run, by section, each with its type, range, default and a comment."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

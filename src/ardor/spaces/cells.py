@@ -85,7 +85,7 @@ class Cells(Space):
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """For each cell the place in which its choices are made."""
+        """For each cell the place of its choices."""
         return tuple(
             Place(
                 KINDS[kind] if self.shared else f"{KINDS[kind]}{index}",
@@ -124,7 +124,7 @@ class Cells(Space):
         return tuple(found)
 
     def _link(self, place: Place, copies: int, source: int, node: int) -> Choice:
-        """What is done on an edge."""
+        """The choice of the operation on an edge."""
         link = f"{source}>{node}"
         own = BY_EDGE.get(self.ops)
         options = own[f"{place.kind}/{link}"] if own else self.operations
@@ -172,7 +172,7 @@ class Cells(Space):
         return self.architecture({name: kept for (decision,) in states for name, kept in decision})
 
     def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
-        """For each state, how often what is kept of it; its edges decide nothing else."""
+        """For each state, counts of its decisions: states are independent."""
         return [self._strongest(draws, place, node) for place, node in self._states()]
 
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
@@ -194,7 +194,7 @@ class Cells(Space):
         return self.architecture(kept)
 
     def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Decisions]:
-        """What is kept of a state, and in how many of the draws, (draws, 1, options) each."""
+        """Counts of the decisions of a state over draws, (draws, 1, options) each."""
         links = [f"{place}/{source}>{node}" for source in range(node)]
         strength, best = self._best(draws, links)
         edges = draws.get(f"{place}/>{node}", torch.ones(1, 1, node))[:, 0]
@@ -210,12 +210,14 @@ class Cells(Space):
         return found
 
     def _best(self, draws: Gates, links: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """The best score of each edge but that of zero, and where it stands, (draws, edges)."""
+        """The best score of each edge, zero left out, and its option's index, (draws, edges)."""
         scores, places = [], []
         for link in links:
             options = self.operations_of(link)
             able = torch.tensor([at for at, op in enumerate(options) if op != ZERO])
-            given = draws.get(link, torch.ones(1, 1, len(options)))  # what is not scored is open
+            given = draws.get(
+                link, torch.ones(1, 1, len(options))
+            )  # all equal if there are no scores
             score, at = given[:, 0, able].max(-1)
             scores.append(score)
             places.append(able[at])
@@ -230,7 +232,7 @@ class Cells(Space):
     def _table(
         self, scores: Gates, place: str, node: int
     ) -> dict[str, tuple[float, dict[str, float]]]:
-        """Source -> score of the edge, and of its operations but zero; 1 for what is left open."""
+        """Source -> score of the edge, and of its operations but zero; 1 if there is none."""
 
         def of(name: str, count: int) -> list[float]:
             return mean_score(scores[name]) if name in scores else [1.0] * count
