@@ -84,14 +84,14 @@ def prune(
 
 
 def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """The settings that were given: a threshold, or what it is to follow from."""
+    """The given settings: a threshold, or the accuracy or size from which it follows."""
     given = {name: value for name, value in options.items() if value is not None}
-    asked = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
-    if asked and "threshold" in given:
+    limits = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
+    if limits and "threshold" in given:
         raise click.UsageError(
             "--threshold says what leaves; with --keep-accuracy or --max-params, that follows"
         )
-    if asked or "threshold" in given:
+    if limits or "threshold" in given:
         given = {"keep_accuracy": 0.0, "max_params": 0, **given}
     return [{"prune": given}] if given else []
 

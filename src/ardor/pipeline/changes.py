@@ -1,4 +1,4 @@
-"""What may still change of a run: settings of its next stage, and the place of its images."""
+"""Changes of a run that has begun: settings of a later stage, and the place of its images."""
 
 import os
 from collections.abc import Mapping

@@ -46,9 +46,7 @@ class Cells(Space):
     ops: str = "vinnas"  # a named set, or operations separated by commas
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
-    stem: Annotated[int, Field(ge=1, le=LARGEST)] = (
-        3  # the stem's channels, as a multiple of the cells'
-    )
+    stem: Annotated[int, Field(ge=1, le=LARGEST)] = 3  # its channels, in those of the cells
     halvings: Annotated[int, Field(ge=0, le=10)] = 0  # times the stem halves images; ImageNet 3
     partial: Count = 1  # one in so many channels goes through operations while searching; 1 is all
 
