@@ -94,11 +94,9 @@ def main(before: Path, after: Path, to: Path) -> None:
             timed(process, name)
     rounds: list[dict[str, Any]] = []
     for seed in range(ROUNDS):
-        order = workers if seed % 2 == 0 else workers[::-1]
-        times = {name: [timed(process, name) for process in order] for name in STEPS}
-        rounds.append(
-            {"seed": seed, "times": {n: t[:: 1 if seed % 2 == 0 else -1] for n, t in times.items()}}
-        )
+        turn = 1 if seed % 2 == 0 else -1  # who goes first
+        times = {name: [timed(w, name) for w in workers[::turn]][::turn] for name in STEPS}
+        rounds.append({"seed": seed, "times": times})
     for process in workers:
         process.communicate()
     result = {
@@ -113,9 +111,8 @@ def main(before: Path, after: Path, to: Path) -> None:
         "runs": rounds,
     }
     for one in result["table"]:
-        print(
-            f"{one['step']:28} {one['ratio']:.3f}  ({one['ratio_low']:.3f} to {one['ratio_high']:.3f})"
-        )
+        spread = f"{one['ratio_low']:.3f} to {one['ratio_high']:.3f}"
+        print(f"{one['step']:28} {one['ratio']:.3f}  ({spread})")
     to.write_text(json.dumps(result, indent=2) + "\n")
 
 

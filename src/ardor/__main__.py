@@ -18,16 +18,16 @@ class Signals:
     """SIGINT and SIGTERM: the first asks the command to end, any other ends it at once."""
 
     asked = False
-    at_once = True  # also where nobody is there to be asked: before the command, and after it
+    at_once = True  # before and after the command, when no code could react
 
     def heed(self) -> None:
-        """From now on no signal ends the program but with its own exit code, and quietly."""
+        """Handles signals from now on: the program ends quietly, with its own exit code."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.end)
         sys.unraisablehook = self.swallowed
 
     def end(self, number: int, frame: FrameType | None) -> None:
-        """Called between any two steps of the program."""
+        """The handler of a signal, which Python may call between any two instructions."""
         first, self.asked = not self.asked, True
         if not self.at_once:
             self.at_once = True
@@ -40,13 +40,13 @@ class Signals:
         os._exit(INTERRUPTED)
 
     def swallowed(self, error: Any) -> None:
-        """What was raised where Python cannot pass it on, as when it frees memory."""
+        """Handles an exception that Python cannot raise, such as one while it frees memory."""
         if error.exc_type is KeyboardInterrupt:
             os._exit(INTERRUPTED)
         sys.__unraisablehook__(error)
 
     def ignore(self) -> None:
-        """The command is over: nothing can change how it ended."""
+        """Ignores signals, as the command is over and its exit code known."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
@@ -70,7 +70,7 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    """The exit code of the command, which has been told what went wrong."""
+    """Runs the command and reports what went wrong; returns the exit code."""
     # Only here: a signal may come while they are loaded.
     import click
 
@@ -109,7 +109,7 @@ def _interrupted() -> int:
 
 
 def _way_out(command: list[str]) -> str:
-    """What needs less memory, by what was asked for."""
+    """The hint for less memory, by command."""
     parts = {
         "run": "--set search.accumulate=4 --set train.accumulate=4",
         "search": "--set search.accumulate=4",
@@ -121,7 +121,7 @@ def _way_out(command: list[str]) -> str:
 
 
 def _check_addresses() -> None:
-    """Ends where the libraries cannot even be loaded: with less they crash, or wait for ever."""
+    """An ArdorError if libraries cannot be loaded: with less memory they crash or hang."""
     from ardor.errors import ArdorError
 
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -133,7 +133,7 @@ def _check_addresses() -> None:
 
 
 def _prepare_streams() -> None:
-    """Warnings go to stderr in a line each; no name is one that a terminal cannot show."""
+    """Sends warnings to stderr, a line each; characters that cannot be shown are escaped."""
     import io
     import logging
     import threading
@@ -156,13 +156,13 @@ def _prepare_streams() -> None:
 
 
 def _aside(error: Any) -> None:
-    """What a thread of TensorBoard's could not write: the command says so itself."""
+    """Ignores errors of the disk in TensorBoard's thread: the command reports them itself."""
     if not issubclass(error.exc_type, OSError):
         sys.excepthook(error.exc_type, error.exc_value, error.exc_traceback)
 
 
 def _told(message: str, hint: str, code: int) -> int:
-    """Says one line each, whatever a folder is called and however long a value is; the code."""
+    """Writes message and hint, a line each, shortened if they are long; returns the code."""
     from ardor.errors import printable
 
     for word, text in (("error", message), ("hint", hint)):

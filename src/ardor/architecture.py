@@ -16,7 +16,7 @@ Decisions = tuple[
 ]  # the kept options of some choices, by their names
 Options = Mapping[str, tuple[str, ...]]  # choice -> its kept options
 Probabilities = Mapping[str, Mapping[str, float]]  # choice -> option -> probability
-# The sorts of operations; "none" is no connection at all, "other" what none of them fits.
+# The sorts of operations; "none" is no connection at all, "other" fits no other sort.
 Family = Literal["conv", "separable", "dilated", "pool", "skip", "none", "noise", "other"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 Kind = Literal["op", "edge", "width"]
@@ -31,8 +31,8 @@ class Place:
     name: str = ""  # "normal3"; different for every place of a space
     kind: str = ""  # "normal": the same for places that are built alike
     title: str = "cell"  # "normal cell 3", for people
-    shrinks: bool = False  # whether it halves the image, where pools are to be expected
-    joins: bool = False  # whether it reads two cells and gives all its nodes, not only the last
+    shrinks: bool = False  # whether it halves the image: pools are normal there
+    joins: bool = False  # whether it reads two cells and outputs all its nodes, not only the last
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Choice:
     options: tuple[str, ...]  # in gate order; those of a width are numbers
     copies: int = 1  # places in the net that share it, e.g. the six normal cells
     place: Place = Place()
-    source: int | None = None  # the node that it reads; None where inputs or widths are chosen
+    source: int | None = None  # the node that it reads; None for choices of inputs and widths
     target: int | None = None  # the node that it leads to
-    families: tuple[Family, ...] = ()  # of the options, in their order; () where that says nothing
+    families: tuple[Family, ...] = ()  # of the options, in their order; () if unknown
 
     def __post_init__(self) -> None:
         if "." in self.name or len(set(self.options)) < 2 or self.copies < 1:
@@ -60,7 +60,7 @@ class Choice:
             raise ValueError(f"choice {self.name!r} must lead to a later node than it reads")
 
     def family(self, option: str) -> Family:
-        """The family of an option; "other" where that is not said."""
+        """The family of an option; "other" if it has none."""
         if not self.families or option not in self.options:
             return "other"
         return self.families[self.options.index(option)]
@@ -78,7 +78,7 @@ class Architecture:
     def of(
         cls, space: str, settings: Mapping[str, Any], kept: Mapping[str, tuple[str, ...]]
     ) -> "Architecture":
-        """From mappings, with lists made tuples so that the value can be hashed."""
+        """An architecture from mappings; lists become tuples, so that it can be hashed."""
         frozen = tuple((key, _frozen(value)) for key, value in sorted(settings.items()))
         return cls(space, frozen, tuple((key, tuple(kept[key])) for key in sorted(kept)))
 
@@ -159,7 +159,7 @@ def not_one(reason: str) -> ArdorError:
 
 
 def choices_to_json(choices: Iterable[Choice]) -> list[dict[str, Any]]:
-    """The entry "choices" of architecture files; of widths only how many options there are."""
+    """The entry "choices" of architecture files; of widths only the number of options."""
     return [
         {
             **asdict(c),
@@ -208,7 +208,7 @@ def _numbers(count: Any) -> tuple[str, ...]:
 
 
 def _typed(value: Any, *types: type[T]) -> T:
-    """The value, if it is of just one of the types: True is no number here."""
+    """The value, if its type is exactly one of these: True is not an int here."""
     if type(value) not in types:
         raise TypeError(f"{short(value)} is no {types[0].__name__}")
     return value  # type: ignore[no-any-return]
@@ -222,7 +222,7 @@ def _one_of(value: Any, known: tuple[T, ...]) -> T:
 
 
 def _no_choices(reason: str) -> ArdorError:
-    """The error for choices that are none."""
+    """The error for choices in a file that are not valid."""
     return ArdorError(
         f"the choices of the architecture are broken: {reason}",
         "put back the architecture.json that the search wrote",
@@ -230,7 +230,7 @@ def _no_choices(reason: str) -> ArdorError:
 
 
 def certainty(kept: Options, probabilities: Probabilities) -> float:
-    """The mean probability of what is kept; 0 where nothing is known of it."""
+    """The mean probability of the kept options; 0 if none is known."""
     known = [
         probabilities[choice][option]
         for choice, options in kept.items()
@@ -254,9 +254,9 @@ class AgainstOdds:
 def against_odds(
     choices: Iterable[Choice], kept: Options, probabilities: Probabilities
 ) -> list[AgainstOdds]:
-    """Where the rule of a method keeps what its own posterior calls unlikely.
+    """The kept options that are less likely than one left out, by the method's own posterior.
 
-    No connection at all is never the likelier one: most rules leave it out of the comparison.
+    "none" is never counted as the likelier one: most rules leave it out of the comparison.
     """
     found = []
     for choice in choices:

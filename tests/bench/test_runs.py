@@ -303,5 +303,5 @@ def test_a_table_to_read_has_what_was_measured_and_what_is_printed() -> None:
     assert measured.startswith("| `vinnas-snr` | 2 | 99.00% ± 0.10% (99.20%) | 2,000 ± 10 (2,005) ")
     assert "| 12 ± 3 s | 9 ± 0 s |" in measured
     assert "| 4.0 kinds, 1.25 nats | 25% skips, 50% pools, 12% noise, 1 of 2 collapsed" in measured
-    assert printed.startswith("| `vinnas-snr`, as printed |  | 99.82 ± 0.23 (99.87) % |")
+    assert printed.startswith("| `vinnas-snr`, as published |  | 99.82 ± 0.23 (99.87) % |")
     assert any("first version" in note for note in tables.notes(result))

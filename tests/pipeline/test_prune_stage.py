@@ -17,6 +17,7 @@ from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.models.model import Model
 from ardor.models.sizes import nonzero_parameters
 from ardor.models.smaller import compact, prune
+from ardor.pipeline.changes import changed
 from ardor.pipeline.curve import SHARES, Point, accuracy, curve, pick, thresholds_of
 from ardor.pipeline.prune_stage import measure_curve
 from ardor.pipeline.run import Run
@@ -270,7 +271,7 @@ def test_fine_tuning_from_the_command_line(run: Path) -> None:
 def test_interrupted_fine_tuning_is_resumed(run: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(run, tmp_path / "other"))
     options = {"prune": {"fine_tune": 2, "threshold": 0.0}}
-    whole, broken = (Run.open(folder).changed("prune", options) for folder in (run, other))
+    whole, broken = (changed(Run.open(folder), "prune", options) for folder in (run, other))
     do(whole, "prune")
     stopped = stopping_at(4)
     with pytest.MonkeyPatch.context() as patch:

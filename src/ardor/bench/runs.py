@@ -245,6 +245,6 @@ def share_search(source: Run, run: Run) -> None:
     lines = read_log(source.folder / "log.jsonl")
     own = [line + "\n" for line, entry in lines if entry["stage"] == "search"]
     write(run.folder / "log.jsonl", "".join(own))
-    run.add_metrics(stages={"search": source.metrics["stages"]["search"]})
+    run.record.add(stages={"search": source.metrics["stages"]["search"]})
     newest = checkpoints[-1]
     write(run.folder / "checkpoint" / newest.name, read_bytes(newest, most=2**40))

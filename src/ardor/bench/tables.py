@@ -150,7 +150,7 @@ def took(row: Row, stages: Sequence[Row]) -> str:
 def printed(row: Row) -> dict[str, str]:
     """The figures that a paper publishes for a method, in its own units."""
     return {
-        "method": f"{row['method']}, as printed",
+        "method": f"{row['method']}, as published",
         "test accuracy": f"{row['test_accuracy_percent']} %",
         "parameters not zero": f"{row['nonzero_params_millions']} million",
         "search": f"{row['search_gpu_days']} GPU days",
@@ -165,7 +165,7 @@ def notes(result: Mapping[str, Any]) -> list[str]:
             "In brackets: the run that is best on the test images, which decides nothing else."
         )
     if found := result.get("printed"):
-        lines.append(f"As printed: {found['where']}. {found['note']}".strip())
+        lines.append(f"As published: {found['where']}. {found['note']}".strip())
     if seconds := result.get("seconds_a_query"):
         lines.append(
             f"Accuracies are the table's, of {result['cells']:,} cells. A query is the full "

@@ -9,7 +9,7 @@ from rich.table import Table
 from ardor.bench import tables
 from ardor.cli.tables import table
 
-WIDEST = 5  # rows of a bench that stand side by side
+WIDEST = 5  # with so many rows at most, each row is shown as a column
 
 
 def bench_table(result: Mapping[str, Any]) -> Table | Group:
@@ -24,28 +24,28 @@ def bench_table(result: Mapping[str, Any]) -> Table | Group:
 
 
 def ratios_table(result: Mapping[str, Any]) -> Table:
-    """Two contenders a row: their ratio, and what each takes."""
+    """Two contenders in each row: their ratio, and time and memory of both."""
     forms = {"cpu_seconds": "{:.3g}", "memory_mb": "{:,.0f}", "of_peak": "{:.1%}"}
-    said = []
+    rows = []
     for row in result["table"]:
         pair = [result["costs"][row[who]] for who in ("ours", "other")]
         takes = [" / ".join(form.format(c[key]) for c in pair) for key, form in forms.items()]
         spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
-        said.append((row["name"], row["other"], f"{row['ratio']:.3g}", spread, *takes))
+        rows.append((row["name"], row["other"], f"{row['ratio']:.3g}", spread, *takes))
     title = f"{result['threads']} threads; peak {result['peak_gflops']:.0f} GFLOP/s"
-    return table(title, ("", "against", "ratio", "spread", "CPU s", "MB", "of peak"), said)
+    return table(title, ("", "against", "ratio", "spread", "CPU s", "MB", "of peak"), rows)
 
 
 def growth_table(result: Mapping[str, Any]) -> Group:
-    """Time and memory of a step at each size, and how straight they grow with the batch."""
+    """Time and memory of a step at each size, and how linearly they grow."""
     straight = [
         f"{line['step']}: a line in the {line['along']} within {line['largest_deviation']:.1%}"
         for line in result["lines"]
     ]
-    said = [
+    rows = [
         (row["step"], f"{row['along']} {row['size']}", f"{row['cpu_seconds']:.3g}")
         + (f"{row['memory_mb']:,.0f}", f"{row['multiply_adds'] / 1e9:.3g}")
         for row in result["growth"]
     ]
     columns = ("", "size", "CPU s", "MB", "G multiply-adds")
-    return Group("", *straight, table("", columns, said))
+    return Group("", *straight, table("", columns, rows))

@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, spaces, data, ..., settings; name -> one line."""
+"""Lists of methods, spaces, data, ... and settings: name -> one line."""
 
 import inspect
 import json
@@ -30,7 +30,7 @@ def catalogue(what: str) -> dict[str, str]:
     if what == "presets":
         return presets()
     if what == "benches":
-        from ardor.bench.runs import benches  # which takes a second, and no other list needs
+        from ardor.bench.runs import benches  # takes a second to import, for this list alone
 
         return benches()
     return dict(all_settings())
@@ -48,7 +48,7 @@ def all_settings() -> Iterator[tuple[str, str]]:
 
 
 def described(prefix: str, cls: type, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """The settings of one section, with the comments that stand beside them in the source."""
+    """The settings of one section, with the comments at the end of their lines in the source."""
     words: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__[:-1]):
         if ancestor.__module__.startswith("ardor.") or ancestor is cls:

@@ -1,4 +1,4 @@
-"""What 'ardor show' says of an architecture file: its cells, how sure, and its runners-up."""
+"""The output of 'ardor show': the cells of an architecture, certainties, and runners-up."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -27,16 +27,16 @@ COLUMNS = ("cell", "state", "from", "operation", "certainty")
 
 
 def shown(content: Mapping[str, Any], *, every: bool, runners_up: int | None) -> Group:
-    """The cells of an architecture file; its runners-up as well, if some are asked for."""
+    """The cells of an architecture file, and `runners_up` others if it is not None."""
     choices = choices_of(content)
     cells = architecture_table(content, choices, every=every)
     return Group(cells, *(others_table(content, choices, runners_up) if runners_up else ()))
 
 
 def choices_of(content: Mapping[str, Any]) -> Sequence[Choice]:
-    """The choices of an architecture file; where an older one has none, those of its space.
+    """The choices of an architecture file; if an older one has none, those of its space.
 
-    Of a space that is not to be had, such as a module of somebody else's, nothing is known.
+    There are none if the space is a module that may not be imported.
     """
     found = Architecture.from_json(content)
     if "choices" in content:
@@ -52,9 +52,9 @@ def choices_of(content: Mapping[str, Any]) -> Sequence[Choice]:
 def architecture_table(
     content: Mapping[str, Any], choices: Sequence[Choice], *, every: bool
 ) -> Table:
-    """The kept operations of an architecture file, or every candidate, with what is known of each.
+    """The kept operations of an architecture file, or every candidate, with their certainties.
 
-    A space without cells has its choices summed up, unless every candidate is asked for.
+    For a space without cells choices are summarised, unless `every` candidate is shown.
     """
     found = Architecture.from_json(content)
     sure = read(content, "probabilities", dict[str, Numbers])
@@ -85,7 +85,7 @@ def place(one: Candidate, link: Choice | None) -> tuple[str, str, str, str]:
 
 
 def certainty(one: Candidate, odd: AgainstOdds | None, *, mark: bool) -> str:
-    """How likely a candidate is, whether it is kept, and what is likelier where something is."""
+    """How likely a candidate is, whether it is kept, and a likelier one if there is any."""
     kept = " ✓" if mark and one.kept else ""
     likelier = f" ({odd.likelier}: {share(odd.likelier_probability)})" if odd else ""
     return share(one.probability) + kept + likelier
@@ -97,7 +97,7 @@ def share(probability: float | None) -> str:
 
 
 def compact(value: float) -> str:
-    """Three digits, in few columns."""
+    """A number in few characters: three digits."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
@@ -114,8 +114,8 @@ def others_table(
         )
     rows = [(one.likelihood, one.share, Group(*one.apart)) for one in found]
     columns = ("beside the one found", "probability", "differs in")
-    said = verdict(number(content.get("probability")), found)
-    return "", said, "", table("", columns, rows)
+    summary = verdict(number(content.get("probability")), found)
+    return "", summary, "", table("", columns, rows)
 
 
 def read(content: Mapping[str, Any], name: str, kind: type[T]) -> T:

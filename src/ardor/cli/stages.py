@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor import discover
-from ardor.cli.options import FOLDER, answering, changing, cli, existing, moved
+from ardor.cli.options import FOLDER, answering, changing, cli, existing, moving
 from ardor.cli.work import screen_of, work
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @cli.command()
 @existing
 @click.option("--epochs", type=int, help="Passes over the training images.")
-@moved
+@moving
 @changing
 @answering
 def train(
@@ -28,14 +28,15 @@ def train(
     quiet: bool,
 ) -> None:
     """Train the architecture that RUN's search found."""
+    from ardor.pipeline.changes import changed, moved
     from ardor.pipeline.run import Run
     from ardor.settings.merge import assignment
 
     layers = [{"train": {"epochs": epochs}}] if epochs is not None else []
-    run = Run.open(folder).moved(place)
+    run = moved(Run.open(folder), place)
     with run.held():
-        changed = run.changed("train", *layers, *map(assignment, changes))
-        work(changed, as_json, quiet, ("train",))
+        new = changed(run, "train", *layers, *map(assignment, changes))
+        work(new, as_json, quiet, ("train",))
 
 
 @cli.command()
@@ -52,7 +53,7 @@ def train(
 )
 @click.option("--fine-tune", type=int, metavar="EPOCHS", help="Train what is left. [0]")
 @click.option("--curve", is_flag=True, help="Show accuracy against parameters; change nothing.")
-@moved
+@moving
 @changing
 @answering
 def prune(
@@ -69,27 +70,28 @@ def prune(
     The network becomes smaller, faster and stays as accurate: channels and operations that have no
     effect leave it for good. What was trained is kept, and can be pruned otherwise at any time.
     """
+    from ardor.pipeline.changes import changed, moved
     from ardor.pipeline.run import Run
     from ardor.settings.merge import assignment
 
     layers = [*_pruning(options), *map(assignment, changes)]
-    run = Run.open(folder).moved(place)
+    run = moved(Run.open(folder), place)
     with run.held():
         if curve and not layers:
             _show_curve(run, as_json, quiet)
         else:
-            work(run.changed("prune", *layers), as_json, quiet, ("prune",))
+            work(changed(run, "prune", *layers), as_json, quiet, ("prune",))
 
 
 def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """The settings that were given: a threshold, or what it is to follow from."""
+    """The given settings: a threshold, or the accuracy or size from which it follows."""
     given = {name: value for name, value in options.items() if value is not None}
-    asked = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
-    if asked and "threshold" in given:
+    limits = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
+    if limits and "threshold" in given:
         raise click.UsageError(
             "--threshold says what leaves; with --keep-accuracy or --max-params, that follows"
         )
-    if asked or "threshold" in given:
+    if limits or "threshold" in given:
         given = {"keep_accuracy": 0.0, "max_params": 0, **given}
     return [{"prune": given}] if given else []
 
@@ -111,12 +113,13 @@ def _stage_command(stage: str, words: str) -> None:
 
     @cli.command(stage, help=words)
     @existing
-    @moved
+    @moving
     @answering
     def command(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
+        from ardor.pipeline.changes import moved
         from ardor.pipeline.run import Run
 
-        work(Run.open(folder).moved(place), as_json, quiet, (stage,))
+        work(moved(Run.open(folder), place), as_json, quiet, (stage,))
 
 
 @cli.command()
@@ -128,19 +131,20 @@ def _stage_command(stage: str, words: str) -> None:
     metavar="NAME",
     help="In this format, or in several; see 'ardor list exporters'. [onnx]",
 )
-@moved
+@moving
 @answering
 def export(
     folder: Path, formats: tuple[str, ...], place: Path | None, as_json: bool, quiet: bool
 ) -> None:
     """Write the network for other programs, and check that it computes the same there."""
+    from ardor.pipeline.changes import changed, moved
     from ardor.pipeline.run import Run
 
     layers = [{"export": {"formats": formats}}] if formats else []
     discover.trust(filter(discover.is_dotted, formats))
-    run = Run.open(folder).moved(place)
+    run = moved(Run.open(folder), place)
     with run.held():
-        work(run.changed("export", *layers), as_json, quiet, ("export",))
+        work(changed(run, "export", *layers), as_json, quiet, ("export",))
 
 
 _stage_command("evaluate", "Measure the network on the test images, or on held-out ones.")

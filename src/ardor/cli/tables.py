@@ -1,4 +1,4 @@
-"""Results as tables of a terminal."""
+"""Results as tables in a terminal."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -108,7 +108,7 @@ def _cell(key: str, value: Any) -> str:
 
 
 def estimate_table(found: Mapping[str, Any]) -> Group:
-    """How long stages would take, what a step needs, and what the times were made of."""
+    """Estimated time and memory of stages, and the measured times they are made of."""
     rows, fitting = [], []
     for stage in ("search", "train"):
         if of := found.get(stage):
@@ -126,13 +126,13 @@ def estimate_table(found: Mapping[str, Any]) -> Group:
 
 
 def predictions_table(found: "Sequence[Prediction]") -> Table:
-    """What was seen in each image."""
+    """The label of each image, with its probability."""
     rows = [(str(p.path), p.label, f"{p.probability:.1%}") for p in found]
     return table("", ("image", "label", "probability"), rows)
 
 
 def summary_table(found: "Summary") -> Table:
-    """What was found in the data."""
+    """Counts, notes and problems of the data."""
     rows: list[tuple[str, Any]] = [("data", found.name), ("image", "x".join(map(str, found.shape)))]
     rows += [
         (f"class {name}", f"{train} to train on, {test} to test")

@@ -17,12 +17,12 @@ LONG = {"train": "training", "prune": "pruning"}  # stages that take a while
 
 
 def command() -> str:
-    """What was typed."""
+    """The command as it was typed."""
     return shlex.join(["ardor", *sys.argv[1:]])
 
 
 def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
-    """Does the stages, or those that are left, showing progress; prints what came out."""
+    """Does these stages, or all that are not done, with progress; prints the figures."""
     from ardor.cli.tables import metrics_table
     from ardor.pipeline.stages import do
     from ardor.reporting.exports import rows
@@ -67,7 +67,7 @@ def architecture_of(path: Path) -> Any:
 
 @contextmanager
 def continued_by(command: str) -> Iterator[None]:
-    """Has an interrupt say how to go on."""
+    """Adds to an interrupt the command that continues the run."""
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as error:
@@ -76,7 +76,7 @@ def continued_by(command: str) -> Iterator[None]:
 
 
 def screen_of(as_json: bool, quiet: bool) -> "Screen":
-    """Where a command shows what happens and what came out."""
+    """The screen on which a command shows progress and its result."""
     from ardor.cli.screen import Screen
 
     return Screen(as_json=as_json, quiet=quiet)

@@ -10,7 +10,7 @@ MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
 
 
 def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """One row for each run; the accuracy on held-out images only where a run has no other."""
+    """One row for each run; with held-out accuracy if a run has no test images."""
     rows = []
     for run in map(Run.open, folders):
         metrics = run.metrics
@@ -31,6 +31,6 @@ def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def seconds(metrics: Mapping[str, Any], *stages: str) -> float:
-    """What these stages of a run took; without any, all of them."""
+    """Seconds that these stages of a run took; of all its stages if none are named."""
     costs = metrics["stages"].items()
     return float(sum(cost["seconds"] for name, cost in costs if not stages or name in stages))

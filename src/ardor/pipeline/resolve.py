@@ -1,4 +1,4 @@
-"""From what a person sets to every setting of a run, checked before anything is done."""
+"""The settings that a person gives, completed to all settings of a run, and checked first."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ SIZES = ("image", "classes")  # settings of a space that follow from the images
 
 
 def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Dataset]:
-    """All settings, and the images that some of them follow from: once for a new run."""
+    """All settings of a new run, and the images that some of them follow from."""
     config = layered(layers)
     find_device(config.device)
     check_without_sizes("space", config.space)
@@ -26,16 +26,17 @@ def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Datase
 
 
 def layered(layers: tuple[Mapping[str, Any], ...]) -> Config:
-    """The settings that need no images: defaults, the method's own, the given ones."""
+    """The settings that need no images: defaults, then the method's own, then the given ones."""
     given = resolve(*layers)
     config = over_defaults(given, methods.find(given.method["name"]).search)
     return config.model_copy(update={"space": {**config.space, **asked_of_space(config)}})
 
 
 def asked_of_space(config: Config) -> dict[str, Any]:
-    """What the settings of the method ask of the space.
+    """Settings of the space that follow from the settings of the method.
 
-    Given ones must be heard: an ArdorError where that is denied. Defaults give way to the space.
+    Where the method's are given, a space that differs is an ArdorError; where they are defaults,
+    given settings of the space win.
     """
     method, space = methods.find(config.method["name"]), spaces.find(config.space["name"])
     settings = complete("method", method, unnamed(config.method))
@@ -59,25 +60,25 @@ def asked_of_space(config: Config) -> dict[str, Any]:
 
 
 def difference(made: Config, now: Config) -> str | None:
-    """The first setting that a run made with these settings would have otherwise, in words."""
+    """The first setting in which a run differs from one made now, in words; None if none does."""
     space = {**now.space, **{name: made.space[name] for name in SIZES if name in made.space}}
     new, old = (
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
-    passed = {"data.memory", "export.formats"}  # change no result
+    ignored = {"data.memory", "export.formats"}  # change no result
     if made.prune.picking:
-        passed.add("prune.threshold")  # follows from what it picked
+        ignored.add("prune.threshold")  # follows from the point that was picked
     if os.path.realpath(made.data.source) == os.path.realpath(now.data.source):
-        passed.add("data.source")  # one place, in other words
-    for name in sorted((old.keys() | new.keys()) - passed):
+        ignored.add("data.source")  # the same place under two paths
+    for name in sorted((old.keys() | new.keys()) - ignored):
         if old.get(name) != new.get(name):
             return f"{name} = {old.get(name)!r}, not {new.get(name)!r}"
     return None
 
 
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their full names: "search.epochs"; lists as tuples, whatever was read."""
+    """Settings by their full names, such as "search.epochs"; lists become tuples."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -93,7 +94,7 @@ def sizes(images: data.Dataset) -> dict[str, Any]:
 
 
 def check_without_sizes(section: str, given: Mapping[str, Any]) -> None:
-    """An ArdorError where a person sets what follows from the images."""
+    """An ArdorError if a setting is given that follows from the images."""
     for name in SIZES:
         if name in given:
             raise ArdorError(
@@ -102,14 +103,25 @@ def check_without_sizes(section: str, given: Mapping[str, Any]) -> None:
             )
 
 
+def check_images(config: Config, images: data.Dataset) -> None:
+    """An ArdorError where a run was made for images of another size, or for other classes."""
+    for name, value in sizes(images).items():
+        expected = getattr(searched_space(config), name)
+        if value != expected:
+            raise ArdorError(
+                f"{name} of '{config.data.source}' is {value}; this run was made for {expected}",
+                "put the images back as they were, or begin a new run with them",
+            )
+
+
 def completed(config: Config) -> Config:
-    """With every setting of space and method; an ArdorError where those or the network's fail."""
+    """The settings with all those of space and method; an ArdorError if any does not fit."""
     searched = spaces.find(config.space["name"])
     space = complete("space", searched, unnamed(config.space))
     method = complete("method", methods.find(config.method["name"]), unnamed(config.method))
-    whole = searched(**space)
-    whole.check_size()
-    check_network(config, whole)
+    made = searched(**space)
+    made.check_size()
+    check_network(config, made)
     check_start(config)
     check_formats(config)
     named = {
@@ -120,7 +132,7 @@ def completed(config: Config) -> Config:
 
 
 def check_network(config: Config, searched: spaces.Space) -> None:
-    """An ArdorError where the final network would ask for other decisions than the search makes."""
+    """An ArdorError if the final network has other choices than the search."""
     before, after = (
         {choice.name: set(choice.options) for choice in space.choices}
         for space in (searched, final_space(config))
@@ -134,7 +146,7 @@ def check_network(config: Config, searched: spaces.Space) -> None:
 
 
 def check_start(config: Config) -> None:
-    """An ArdorError where the network is to have weights of the search, but not their sizes."""
+    """An ArdorError if the network begins with weights of the search, but has other sizes."""
     if config.train.start == "scratch":
         return
     searched = complete("space", spaces.find(config.space["name"]), unnamed(config.space))
@@ -166,7 +178,7 @@ def check_epochs(config: Config, stages: Collection[str]) -> None:
 
 
 def check_scratch(config: Config) -> None:
-    """An ArdorError where weights of a search are asked for and there is none."""
+    """An ArdorError if the training begins with weights of a search, but there is no search."""
     if config.train.start == "search":
         raise ArdorError(
             "train.start = 'search' needs a search, and an architecture is given instead",
@@ -175,9 +187,14 @@ def check_scratch(config: Config) -> None:
 
 
 def check_formats(config: Config) -> None:
-    """An ArdorError where a network would be exported in a format that is not known."""
+    """An ArdorError if a format of the export is unknown."""
     for name in config.export.formats:
         exporters.find(name)
+
+
+def searched_space(config: Config) -> spaces.Space:
+    """The space at the size of the search."""
+    return spaces.make(config.space["name"], unnamed(config.space))
 
 
 def final_space(config: Config) -> spaces.Space:
@@ -189,5 +206,5 @@ def final_space(config: Config) -> spaces.Space:
 
 
 def unnamed(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a section without the name of what they are for."""
+    """The settings of a section without its entry "name"."""
     return {key: value for key, value in section.items() if key != "name"}

@@ -1,24 +1,24 @@
-"""The stages of a run: each reads what the one before wrote, from where it was left."""
+"""The stages of a run: each reads what the one before it wrote; search and train can be resumed."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
 from ardor import methods
 from ardor.data import Images
-from ardor.errors import ArdorError, Interrupted
+from ardor.errors import ArdorError
 from ardor.models import exporters
 from ardor.models.card import card
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
+from ardor.pipeline.changes import CHANGEABLE
+from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.prune_stage import smaller
 from ardor.pipeline.resolve import completed, unnamed
-from ardor.pipeline.run import CHANGEABLE, NO_COST, SEARCHED, STAGES, WRITTEN, Run
+from ardor.pipeline.run import Run
 from ardor.reporting import draw
 from ardor.reporting import report as report_page
-from ardor.runtime.cost import measured
 from ardor.runtime.files import replaced_folder, write, write_json
 from ardor.runtime.origin import FORMAT
 from ardor.runtime.tensors import save
@@ -34,7 +34,7 @@ EXPORTED = ("onnx_", "latency_", "trained_onnx_", "trained_latency_")
 
 
 def do(run: Run, stage: str) -> None:
-    """One stage, from where it was left; done when its figures and its cost are kept at the end."""
+    """Does a stage, from its newest checkpoint; it counts as done once its figures are written."""
     steps: dict[str, Callable[[Run], Figures]] = {
         "search": search,
         "train": train,
@@ -44,15 +44,15 @@ def do(run: Run, stage: str) -> None:
         "report": report,
     }
     with run.held():
-        with unfinished(run, stage), costed(run, stage) as cost:
+        with run.record.unfinished(stage), run.record.costed(stage) as cost:
             if stage in CHANGEABLE:
-                run.write_config()  # under the mark: what was made with other settings is not done
+                run.write_config()  # while marked unfinished: an older result has other settings
             found = steps[stage](run)
         if stage == "prune":
             forget_after(run, stage)
         if stage == "export":
-            run.drop_metrics(EXPORTED)
-        run.add_metrics(stage, **found, stages={stage: cost})
+            run.record.drop(EXPORTED)
+        run.record.add(stage, **found, stages={stage: cost})
         if stage == "prune":
             run.drop_checkpoints("tune")
 
@@ -60,7 +60,7 @@ def do(run: Run, stage: str) -> None:
 def search(run: Run) -> Figures:
     """Finds the architecture."""
     runtime = run.runtime()
-    run.config = completed(run.config)  # config.json may be edited, and a search is long
+    run.config = completed(run.config)  # checked again, as config.json may have been edited
     space = run.space()
     method = methods.make(run.config.method["name"], space, unnamed(run.config.method))
     found = search_space(
@@ -92,14 +92,14 @@ def train(run: Run) -> Figures:
 
 
 def prune(run: Run) -> Figures:
-    """Zeroes the weights that are only noise, takes out what does nothing, fine-tunes the rest."""
+    """Zeroes weights that are only noise, removes channels without effect, and fine-tunes."""
     small, facts = smaller(run)
     small.save(run.folder / "model", card=card(run.folder, small))
     return facts
 
 
 def export(run: Run) -> Figures:
-    """Writes the network in every format asked for, each checked on training images first."""
+    """Writes the network in every format of export.formats, each checked on training images."""
     model, images = run.plain(), run.dataset.train.pixels[:CHECKED_IMAGES]
     trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
     formats = dict.fromkeys(run.config.export.formats)
@@ -113,7 +113,7 @@ def export(run: Run) -> Figures:
 
 
 def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
-    """Bytes of an export and its time for one image, beside those of the network as trained."""
+    """Bytes of an export and its time for one image, also of the network before pruning."""
     versions = {"": one.files}
     if trained is not None:
         versions["trained_"] = one.exporter.write(trained)
@@ -125,7 +125,7 @@ def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figu
 
 
 def onnx_figures(row: dict[str, Any]) -> Figures:
-    """What metrics.json says of the ONNX file."""
+    """The figures of the ONNX file, as metrics.json names them."""
     names = {
         "largest_difference": "onnx_max_difference",
         "bytes": "onnx_bytes",
@@ -137,9 +137,9 @@ def onnx_figures(row: dict[str, Any]) -> Figures:
 
 
 def evaluate(run: Run) -> Figures:
-    """The last measurement: the first time that test images are looked at.
+    """Scores the network on the test images, which no stage before has used.
 
-    Without any, those count that were held out of the training; without those, there is no score.
+    Without test images it is scored on those held out of the training; without those, not at all.
     """
     which, images = scored_images(run)
     results = {"": scored(run, run.plain(), images)}
@@ -155,7 +155,7 @@ def evaluate(run: Run) -> Figures:
 
 
 def scored_images(run: Run) -> tuple[str, Images]:
-    """The test images; where there are none, those that were held out of the training."""
+    """The test images; if there are none, those that were held out of the training."""
     if len(run.dataset.test):
         return "test", run.dataset.test
     config = run.config
@@ -186,51 +186,11 @@ def report(run: Run) -> Figures:
 
 
 def forget_after(run: Run, stage: str) -> None:
-    """Removes what was derived from a stage that has been done anew."""
+    """Removes the results of later stages after a stage has been done anew."""
     later = STAGES[STAGES.index(stage) + 1 :]
     for each in later:
         if each in WRITTEN:
             (run.folder / WRITTEN[each]).unlink(missing_ok=True)
     if "export" in later:
         shutil.rmtree(run.folder / "export", ignore_errors=True)
-    run.drop_metrics(DERIVED)
-
-
-@contextmanager
-def unfinished(run: Run, stage: str) -> Iterator[None]:
-    """Has metrics.json say that a stage is under way; where it is refused, all stays as it was.
-
-    What a stage is known by it writes last: refused, it has not, and what was there is still true.
-    """
-    path = run.folder / "metrics.json"
-    before = run.metrics if path.exists() else {}
-    run.add_metrics(unfinished={stage: 1})
-    try:
-        yield
-    except ArdorError:
-        if not before:
-            path.unlink(missing_ok=True)
-        with suppress(ArdorError):  # on a full disk it stays unfinished, and is done again
-            if before:
-                write_json(path, before)
-        raise
-
-
-@contextmanager
-def costed(run: Run, stage: str) -> Iterator[dict[str, float]]:
-    """A stage's time and peak memory, with what it took before it was interrupted."""
-    before = run.metrics["stages"].get(stage, NO_COST)
-    total: dict[str, float] = {}
-    stopped: Interrupted | None = None
-    with measured() as cost:
-        try:
-            yield total
-        except Interrupted as error:
-            stopped = error
-    total["seconds"] = round(before["seconds"] + cost.seconds, 3)
-    total["peak_memory_mb"] = max(before["peak_memory_mb"], cost.peak_memory_mb)
-    if "core_seconds" in before:  # an older run has not counted what it took at first
-        total["core_seconds"] = round(before["core_seconds"] + cost.core_seconds, 3)
-    if stopped:
-        run.add_metrics(stages={stage: total})
-        raise stopped
+    run.record.drop(DERIVED)

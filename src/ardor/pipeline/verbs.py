@@ -1,4 +1,4 @@
-"""The calls of a Python program: `ardor.run`, `search`, `train` and `resume`, as typed commands."""
+"""The functions `ardor.run`, `search`, `train` and `resume`, which do what the commands do."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ from torch import nn
 
 from ardor import discover, spaces
 from ardor.models.model import Model
+from ardor.pipeline.changes import changed
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.runtime.progress import Progress, unwatched
@@ -60,10 +61,10 @@ def train(
     *settings: Layer,
     on_progress: Watcher = unwatched,
 ) -> Model:
-    """Trains what a search has found, and does all that comes after it; the network."""
+    """Trains what a search has found and does all later stages; returns the network."""
     begun = _opened(searched, on_progress)
     with begun.held():
-        begun = begun.changed("train", *settings)
+        begun = changed(begun, "train", *settings)
         for stage in STAGES[STAGES.index("train") :]:
             do(begun, stage)
     return begun.model()
@@ -75,11 +76,13 @@ def resume(
     trust: Sequence[str] = (),
     on_progress: Watcher = unwatched,
 ) -> Run:
-    """Does every stage of a run that was asked for and is not done, from where it was left."""
+    """Does every stage of a run that is not done yet, from its newest checkpoint."""
     going = _opened(begun, on_progress, trust)
     with going.held():
         for stage in going.stages:
-            if not going.done(stage):  # asked anew each time: one done anew undoes those after it
+            if not going.done(
+                stage
+            ):  # checked each time, as a stage that is done anew removes later results
                 do(going, stage)
     return going
 
@@ -108,7 +111,7 @@ def _created(
 
 
 def _opened(run: Run | str | os.PathLike[str], watch: Watcher, trust: Sequence[str] = ()) -> Run:
-    """A run, or the one in a folder, told where to report."""
+    """A run, or the one in a folder, with its reports going to `watch`."""
     opened = run if isinstance(run, Run) else Run.open(Path(run), trust)
     if watch is not unwatched:
         opened.on_progress = watch

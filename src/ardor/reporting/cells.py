@@ -9,20 +9,20 @@ from ardor.reporting.format import operation
 
 Row = tuple[str, str, str, str, float | None]
 
-# Of a place that joins its nodes: short name and what it is.
+# The inputs of a place that joins its nodes: short name and caption.
 _INPUTS = {"0": ("c−2", "cell before last"), "1": ("c−1", "last cell")}
 
 
 @dataclass(frozen=True)
 class Edge:
-    """One kept operation between two nodes, and what else could have stood there."""
+    """One kept operation between two nodes, and the other candidates."""
 
     choice: str
     source: str
     target: str
     operation: str
     kept: tuple[str, ...]  # every operation kept between the two, this one included
-    candidates: Mapping[str, float]  # all of them with their probabilities; empty if unknown
+    candidates: Mapping[str, float]  # all operations with their probabilities; empty if unknown
     family: Family = "other"
 
     @property
@@ -38,7 +38,7 @@ class Edge:
 
     @property
     def remark(self) -> str:
-        """In words, if the decision could easily have gone the other way."""
+        """A remark if another operation was nearly as likely, or likelier."""
         chance, other = self.probability, self.runner_up
         if chance is None:
             return ""
@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """What stands above the drawing."""
+        """The heading above the drawing."""
         return heading(self.place)
 
     @property
@@ -74,7 +74,7 @@ class Cell:
         return "in" if node in self.inputs else "out" if node == self.out else node
 
     def caption(self, node: str) -> str:
-        """What stands below the short name; often nothing."""
+        """The text below the short name; often empty."""
         if self.place.joins:
             return "all states" if node == "out" else _INPUTS.get(node, ("", ""))[1]
         return "cell input" if node in self.inputs else "cell output" if node == self.out else ""
@@ -102,7 +102,7 @@ def cells(
 
 
 def told_by_operations(choices: Sequence[Choice]) -> set[str]:
-    """The choices of inputs that need not be told: the operations on the edges tell them."""
+    """The choices of inputs that need not be shown: they follow from the operations."""
     targets = {(c.place, c.target) for c in choices if c.source is not None}
     return {c.name for c in choices if c.kind == "edge" and (c.place, c.target) in targets}
 
@@ -143,7 +143,7 @@ def order(name: str) -> tuple[object, ...]:
 def _cell(
     place: Place, choices: Iterable[Choice], architecture: Architecture, known: Probabilities
 ) -> Cell:
-    """The links of a place; what none of its choices leads to is an input."""
+    """A place with its nodes and edges; nodes that no choice leads to are inputs."""
     targets = {choice.target for choice in choices if choice.target is not None}
     links = [
         (choice.target, choice.source, choice)

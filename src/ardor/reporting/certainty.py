@@ -12,7 +12,7 @@ from ardor.reporting.svg import add, render, svg
 Strengths = Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
 
 _WORDS = {"snr": "SNR"}
-_MANY = 12  # candidates; more than that are drawn as a strip, without a column of their own
+_MANY = 12  # candidates: more are drawn as a strip, and not as columns of a table
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Bars:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An option of a choice, and all that is known of it."""
+    """An option of a choice, with its probability and strengths."""
 
     choice: str
     option: str
     kept: bool
     probability: float | None
-    strength: Mapping[str, float]  # by quantity; empty where it has left, or there is none
+    strength: Mapping[str, float]  # by quantity; empty if it was removed, or the method has none
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Strip:
 
 
 class Names:
-    """What choices, and the nodes that they are between, are called."""
+    """The names of choices and of their nodes for people."""
 
     def __init__(
         self, architecture: Architecture, choices: Sequence[Choice], probabilities: Probabilities
@@ -73,7 +73,7 @@ class Names:
         self.cells = {cell.place: cell for cell in cells(architecture, choices, probabilities)}
 
     def sorted(self, names: Iterable[str]) -> list[str]:
-        """In the order of the network; after those, names of which nothing is known."""
+        """In the order of the network; unknown names come last."""
         return sorted(
             names, key=lambda name: (self.position.get(name, len(self.position)), order(name))
         )
@@ -97,7 +97,7 @@ class Names:
         return f"{heading(choice.place)}: {what}"
 
     def row(self, name: str) -> str:
-        """What a choice is called in its group."""
+        """The name of a choice in its group."""
         choice, cell = self.linked(name), self.cell(name)
         if not choice or not cell:
             return name
@@ -109,7 +109,7 @@ class Names:
         )
 
     def column(self, name: str, option: str) -> str:
-        """What an option of a choice is called: inputs are nodes."""
+        """The name of an option of a choice; for inputs that of the node."""
         choice, cell = self.linked(name), self.cell(name)
         inputs = choice and choice.source is None
         return cell.word(option) if cell and inputs else operation(option)
@@ -146,11 +146,11 @@ def candidates(
     probabilities: Probabilities,
     strengths: Strengths,
 ) -> Iterator[Candidate]:
-    """Every candidate of every choice but those of inputs that follow from the operations."""
+    """Every candidate of every choice, except choices of inputs: operations tell those."""
     names = Names(architecture, choices, probabilities)
-    told = told_by_operations(choices)
+    redundant = told_by_operations(choices)
     for choice in names.sorted({**architecture.options, **probabilities, **strengths}):
-        if choice in told:
+        if choice in redundant:
             continue
         kept, shares = architecture.options.get(choice, ()), probabilities.get(choice, {})
         known = strengths.get(choice, {})
@@ -161,7 +161,7 @@ def candidates(
 
 
 def quantities(strengths: Strengths) -> dict[str, str]:
-    """What strengths are given in, each in words."""
+    """The quantities of strengths, each with its name in words."""
     found = dict.fromkeys(q for options in strengths.values() for s in options.values() for q in s)
     return {quantity: _WORDS.get(quantity, quantity) for quantity in found}
 
@@ -178,17 +178,17 @@ def strength_tables(
     for one in candidates(architecture, choices, probabilities, strengths):
         if one.choice in strengths:
             numbers = [one.strength.get(quantity) for quantity in quantities(strengths)]
-            said = ["" if x is None else short(x) for x in numbers]
-            said.append("" if one.probability is None else percent(one.probability, 1))
+            words = ["" if x is None else short(x) for x in numbers]
+            words.append("" if one.probability is None else percent(one.probability, 1))
             edges = tables.setdefault(names.group(one.choice), {})
             rows = edges.setdefault(names.row(one.choice), [])
-            rows.append((operation(one.option), one.kept, said))
+            rows.append((operation(one.option), one.kept, words))
     columns = [*quantities(strengths).values(), "probability"]
     return (Strengthened(title, columns, edges) for title, edges in tables.items())
 
 
 def taken_out(epochs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
-    """After which epoch of the search what was taken out of the supernet."""
+    """Epochs after which options left the supernet, with their names."""
     for entry in epochs:
         left, options = entry.get("left"), dict[str, list[str]]()
         for name in left if isinstance(left, list) else ():

@@ -1,4 +1,4 @@
-"""How a search or a training went: one small line chart for each logged term."""
+"""Charts of a search or a training: one small line chart for each logged term."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _DOTS = 80
 
 
 def charts(epochs: Sequence[Mapping[str, Any]], choices: Sequence[Choice] = ()) -> list[str]:
-    """An SVG for each term of a stage: what matters most first, the penalties after."""
+    """An SVG for each term of a stage: the most important first, penalties last."""
     series = _series(epochs, {choice.place.name: choice.place.title for choice in choices})
     names = sorted(series, key=lambda name: (*(name != first for first in _FIRST), name))
     return [chart(name, series[name]) for name in names]
@@ -56,7 +56,7 @@ def nice_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
 def _series(
     epochs: Sequence[Mapping[str, Any]], titles: Mapping[str, str]
 ) -> dict[str, dict[str, Points]]:
-    """Term -> line -> (epoch, value), of what is a finite number."""
+    """Term -> line -> (epoch, value), without values that are not finite numbers."""
     series: dict[str, dict[str, Points]] = {}
     for entry in epochs:
         groups = {
@@ -74,7 +74,7 @@ def _series(
 
 
 def _watched(watch: Any, titles: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
-    """What the collapse watch saw: in each kind of cell, or in all where they are many."""
+    """Figures of the collapse monitor: for each kind of cell, or for all if there are many."""
     if not isinstance(watch, Mapping):
         return {}
     cells = watch.get("cells")
@@ -171,5 +171,5 @@ def _draw_legend(root: Element, labels: list[str]) -> None:
 
 
 def _dash(index: int) -> str:
-    """Held-out lines are dashed: colour alone would not do."""
+    """The dashes of a line: held-out lines are dashed, not only of another colour."""
     return "6 3" if index else "none"

@@ -1,4 +1,4 @@
-"""The picture of an architecture: its cells as graphs, or a list where a space has no cells."""
+"""The picture of an architecture: its cells as graphs, or a list if its space has no cells."""
 
 from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
@@ -10,8 +10,8 @@ from ardor.reporting.layout import FONT, HEAD, SMALL, Line, Plan, Spot, lay_out
 from ardor.reporting.svg import add, clean, point, render, resize, stylesheet, svg, text_width
 
 _MARGIN, _TITLE, _ROW = 20.0, 34.0, 26.0
-_INK = "#57606a"  # for viewers that know no colours by name, as the style sheet has them
-# A second sign beside the colour.
+_INK = "#57606a"  # for viewers that do not support the variables of the style sheet
+# Families differ in dashes too, not only in colour.
 _DASHES = {
     "dilated": "10 4",
     "conv": "14 4 2 4",
@@ -36,7 +36,7 @@ def picture(
     choices: Sequence[Choice],
     probabilities: Probabilities | None = None,
 ) -> Element:
-    """What `draw` writes, as an element that knows its width."""
+    """The picture as an element, whose size can be read."""
     found = cells(architecture, choices, probabilities)
     root = svg(0, 0, _described(architecture, found))
     add(root, "style", stylesheet())
@@ -67,13 +67,13 @@ def _draw_cells(root: Element, found: list[Cell]) -> tuple[float, float]:
 
 
 def label(edge: Edge) -> str:
-    """What the pill of an edge says: "sep conv 3×3 · 71 %"."""
+    """The text on an edge: "sep conv 3×3 · 71 %"."""
     words = operation(edge.operation)
     return words if edge.probability is None else f"{words} · {percent(edge.probability)}"
 
 
 def _draw_plan(group: Element, cell: Cell, plan: Plan) -> None:
-    # The surest last, so that they lie on top where lines cross.
+    # The surest last, so that they are on top where lines cross.
     for line in sorted(plan.lines, key=lambda line: (line.edge is not None, _certainty(line.edge))):
         _draw_line(group, cell, line)
     for name, spot in plan.nodes.items():
@@ -81,7 +81,7 @@ def _draw_plan(group: Element, cell: Cell, plan: Plan) -> None:
 
 
 def _certainty(edge: Edge | None) -> float:
-    """In [0, 1]; the middle where it is not known."""
+    """The probability of an edge in [0, 1]; 0.5 if unknown."""
     chance = edge.probability if edge else None
     return 0.5 if chance is None else min(1.0, max(0.0, chance))
 
@@ -148,7 +148,7 @@ def _write(
 
 
 def _draw_legend(root: Element, found: list[Cell], width: float, y: float) -> float:
-    """The families that occur, wrapped to the width; the height taken."""
+    """Draws the families that occur, wrapped to the width; returns the height."""
     edges = [edge for cell in found for edge in cell.edges]
     present = {edge.family for edge in edges}
     x, row = _MARGIN, y + 12

@@ -9,7 +9,7 @@ COLUMNS = ("Format", "File", "Bytes", "Largest difference", "Allowed", "Time for
 
 
 def rows(content: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """A row of words for each format; what is not known is empty."""
+    """A row of words for each format; unknown values are empty."""
     table = content.get("exports")
     for name, row in table.items() if isinstance(table, Mapping) else ():
         if isinstance(row, Mapping):

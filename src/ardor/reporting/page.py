@@ -1,4 +1,4 @@
-"""The report of a run: its files made into what the template shows, section by section."""
+"""The report of a run: the values that the template shows, section by section, from its files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from ardor.reporting.runners_up import verdict
 from ardor.reporting.svg import render, stylesheet
 
 _STAGES = {"search": "Search", "train": "Training", "tune": "Fine-tuning"}
-_APART = ("format", "command", "versions", "place")  # of config.json; told in the footer, or not
+_APART = ("format", "command", "versions", "place")  # entries of config.json that are not settings
 _CANDIDATES = 10
 
 
@@ -44,9 +44,9 @@ class Card:
 
 
 def report(run: Path, choices: Sequence[Choice] = ()) -> str:
-    """The page of a run folder, from its files; what the run has not done is left out.
+    """The page of a run folder, from its files; without sections for stages that are not done.
 
-    These are its choices where its files do not say them: if it is older, or has found nothing yet.
+    `choices` are used if its files have none: an older run, or one that is not searched yet.
     """
     found = read(run, choices)
     known = _known(found)
@@ -90,7 +90,7 @@ def _title(found: Run, run: Path) -> str:
 
 
 def _name(section: Any) -> str:
-    """What a section of the config calls itself."""
+    """The name in a section of the config, or that of its source."""
     if not isinstance(section, Mapping):
         return str(section) if section else ""
     if section.get("name"):
@@ -143,7 +143,7 @@ def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
 
 
 def _before(value: float | None, say: Callable[[float], str]) -> str:
-    """What it was before pruning, where that is known."""
+    """The value before pruning in words, if it is known."""
     return "" if value is None else f"{say(value)} before pruning"
 
 
@@ -152,7 +152,7 @@ def _kilobytes(size: float) -> str:
 
 
 def _seconds(found: Run) -> float:
-    """Of all stages; of the logged epochs where the run did not come to an end."""
+    """Seconds of all stages; of the logged epochs if no stage is finished."""
     stages = [seconds for _, seconds, _ in _stages(found.metrics)]
     logged = [number(line.get("seconds")) for lines in found.epochs.values() for line in lines]
     return sum(s or 0.0 for s in stages or logged)
@@ -240,7 +240,7 @@ def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
 
 
 def _warnings(found: Run) -> Iterator[tuple[int, str]]:
-    """What the collapse watch said, and after which epoch."""
+    """The warnings of the collapse monitor, each with its epoch."""
     for entry in found.epochs.get("search", []):
         watch = entry.get("watch")
         warnings = watch.get("warnings") if isinstance(watch, Mapping) else None

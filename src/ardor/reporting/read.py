@@ -1,4 +1,4 @@
-"""What a run folder holds, read as far as it goes: a run may be unfinished or have been killed."""
+"""The files of a run folder, as far as they exist: a run may be unfinished or killed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class Run:
     metrics: Mapping[str, Any]
     epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
     curve: Mapping[str, Any]  # accuracy by parameters
-    exports: Mapping[str, Any]  # what was exported
+    exports: Mapping[str, Any]  # by format
     warnings: list[str]  # of the search as a whole
 
 
 def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
-    """The run in a folder; these are its choices where its files do not say them."""
+    """The run in a folder; `choices` are used if its files have none."""
     if not run.is_dir():
         raise ArdorError(f"no run folder '{run}'", "name the folder that 'ardor run' wrote")
     found = _load(run / "architecture.json")
@@ -64,7 +64,7 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
 
 
 def exports_of(run: Path) -> Mapping[str, Any]:
-    """What was exported of the network in a run folder."""
+    """The table of exports in a run folder."""
     return _load(run / "export" / "exports.json")
 
 
@@ -96,13 +96,13 @@ def _epochs(path: Path) -> dict[str, list[Epoch]]:
 
 
 def _last(epochs: list[Epoch], name: str, read: Callable[[Any], T]) -> T:
-    """The last of these that a search logged: all there is if it was stopped."""
+    """The last value of that name in the log: the only one if a search was stopped."""
     logged = (read(epoch.get(name)) for epoch in reversed(epochs))
     return next((found for found in logged if found), read(None))
 
 
 def _numbers(content: Any) -> Probabilities:
-    """Choice -> option -> probability, without what is not a number."""
+    """Choice -> option -> probability, without values that are not numbers."""
     if not _is_map(content):
         return {}
     return {
@@ -113,7 +113,7 @@ def _numbers(content: Any) -> Probabilities:
 
 
 def _strengths(content: Any) -> Strengths:
-    """Choice -> option -> quantity -> its value, without what is not a number."""
+    """Choice -> option -> quantity -> its value, without values that are not numbers."""
     if not _is_map(content):
         return {}
     return {str(choice): _numbers(options) for choice, options in content.items()}

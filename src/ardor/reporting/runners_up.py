@@ -13,21 +13,21 @@ from ardor.reporting.format import number, operation, percent, scientific
 class Other:
     """An architecture that was not taken."""
 
-    times: float  # as likely as the one that was
+    times: float  # how many times as likely as the one taken
     error: float  # of the times, one standard error
     probability: float | None
-    apart: tuple[str, ...]  # what it decides otherwise
+    apart: tuple[str, ...]  # the decisions that differ
 
     @property
     def likelihood(self) -> str:
-        """How likely it is beside the one found, in words."""
-        said = f"{self.times:,.0f}" if 100 <= self.times < 1e4 else scientific(self.times)
+        """How many times as likely as the one found, in words."""
+        times = f"{self.times:,.0f}" if 100 <= self.times < 1e4 else scientific(self.times)
         spread = f" ± {scientific(float(f'{self.error:.1g}'))}" if self.error else ""
-        return f"{said}{spread} times as likely"
+        return f"{times}{spread} times as likely"
 
     @property
     def likelier(self) -> bool:
-        """Whether it is likelier than the one found, beyond what chance would do."""
+        """Whether it is likelier than the one found by more than two standard errors."""
         return self.times - 2 * self.error > 1
 
     @property
@@ -37,7 +37,7 @@ class Other:
 
 
 def others(content: Any, taken: Architecture, choices: Sequence[Choice]) -> Iterator[Other]:
-    """The entries of "runners_up" in an architecture file, as far as they make sense."""
+    """The valid entries of "runners_up" in an architecture file."""
     for entry in content if isinstance(content, list) else ():
         if not isinstance(entry, Mapping):
             continue
@@ -49,7 +49,7 @@ def others(content: Any, taken: Architecture, choices: Sequence[Choice]) -> Iter
 
 
 def apart(kept: Mapping[str, Any], taken: Architecture, choices: Sequence[Choice]) -> Iterator[str]:
-    """Every operation that is another one than in the architecture taken."""
+    """Every decision in which it differs from the architecture taken, in words."""
     named = {str(name): options for name, options in kept.items() if isinstance(options, list)}
     links = {choice.name: choice for choice in choices if choice.source is not None}
     for name in sorted(named.keys() - told_by_operations(choices), key=order):
@@ -60,7 +60,7 @@ def apart(kept: Mapping[str, Any], taken: Architecture, choices: Sequence[Choice
 
 
 def between(link: Choice) -> str:
-    """Where an operation is: "normal 0 → 2"."""
+    """The place of an operation: "normal 0 → 2"."""
     return f"{link.place.name} {link.source} → {link.target}".strip()
 
 

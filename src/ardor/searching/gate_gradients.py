@@ -26,7 +26,7 @@ def searching(
     *,
     smoothing: float,
     micro_batches: int = 1,
-    drawing: Draws = nullcontext,  # in which the method draws
+    drawing: Draws = nullcontext,  # the stream of the method's random numbers
 ) -> Loss:
     """The objective of a search step under one draw of the gates."""
     with drawing():
@@ -85,7 +85,7 @@ def _split(
 
 @contextmanager
 def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) -> Iterator[None]:
-    """The weights, for a while, `size` times `step` away; then exactly what they were."""
+    """Moves the weights by `size` times `step` inside the block, and restores them exactly."""
     before = [w.detach().clone() for w in weights]
     try:
         with torch.no_grad():
@@ -108,14 +108,14 @@ class GateCurvature:
         gather: Callable[[], Sequence[Batch]],
         *,
         micro_batches: int = 1,
-        drawing: Draws = nullcontext,  # in which the net draws, and labels are drawn
+        drawing: Draws = nullcontext,  # the stream for noise of the net, and for drawn labels
     ) -> None:
         self.net, self.micro_batches, self.drawing = net, micro_batches, drawing
         self.copies = {choice.name: choice.copies for choice in choices}
-        self.gather = cache(gather)  # when first asked: most methods never do
+        self.gather = cache(gather)  # only when called: most methods need no curvature
 
     def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
-        """The Gauss-Newton diagonal, as `Curvature` has it."""
+        """The Gauss-Newton diagonal, as `methods.Curvature` describes it."""
         batches = self.gather()
         with self.drawing():
             pieces = [
@@ -130,7 +130,7 @@ class GateCurvature:
         return {name: each.sum(1, keepdim=True) / share for name, each in found.items()}
 
     def pieces(self, batch: Batch, gates: Gates) -> Iterator[tuple[LogitsAt, Gates]]:
-        """The logits of some images after another, and the gates for each of these images."""
+        """For each micro-batch its logits as a function of gates, and the gates by image."""
         gates = to_device(gates, batch.images.device)
         with frozen_statistics(self.net, batch.images, gates):
             for images in batch.images.tensor_split(self.micro_batches):
@@ -145,8 +145,8 @@ class GateCurvature:
 def frozen_statistics(net: Net, images: Tensor, gates: Gates) -> Iterator[None]:
     """The net in evaluation with the batch statistics of these images held as constants.
 
-    A supernet normalises by the statistics of its batch, so that one image's gates would act on
-    another's logits; frozen, each image stands alone. Nothing of the net is changed afterwards.
+    A supernet normalises by the statistics of its batch, so that one image's gates would change
+    another's logits; with frozen statistics images are independent. The net is restored at the end.
     """
     norms = [norm for norm in norms_of(net) if not norm.track_running_stats]
     was_training = net.training

@@ -1,10 +1,10 @@
-"""What a search hands on beside an architecture: what that has learned in the supernet.
+"""Weights that a search hands on: those of the found architecture, cut out of the supernet.
 
-The weights are the supernet's at the end of the search: of its last epoch, whichever epoch's gates
-were kept, and where a search has several rounds, of the last one.
+They are the supernet's weights after the last epoch, even if the gates of an earlier epoch were
+kept, and of the last round if a search has several.
 
-Where each gate was 0 or 1 (gdas, rsps, random), supernet and network compute the same with them.
-Where gates were soft, an operation has learned as a share of a sum: its weights are but a start.
+If each gate was 0 or 1 (gdas, rsps, random), supernet and network compute the same with them. If
+gates were soft, each operation learned as a share of a sum: its weights are only a start.
 """
 
 import torch
@@ -17,8 +17,8 @@ from ardor.spaces import Net, Space
 def cut_out(
     supernet: Net, space: Space, architecture: Architecture, conv: type[nn.Conv2d]
 ) -> dict[str, Tensor]:
-    """The weights of an architecture by name, each copy's its own, as they are in the supernet."""
-    with torch.device("meta"):  # for its names alone
+    """The weights of an architecture by name, copied from the supernet."""
+    with torch.device("meta"):  # only the names are needed
         names = space.build(architecture, conv=conv, as_searched=True).state_dict()
     return {
         name: tensor.detach().cpu().clone()

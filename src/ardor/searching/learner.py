@@ -38,7 +38,7 @@ class Learner:
     ) -> None:
         self.net, self.method, self.config = net, method, config
         self.micro_batches = micro_batches
-        self.drawing = partial(streams, "gates")  # in which the method draws
+        self.drawing = partial(streams, "gates")  # the random numbers of the method
         self.noise = partial(streams, "noise")
         self.weights = list(net.parameters())
         self.gates = list(method.parameters())
@@ -49,8 +49,10 @@ class Learner:
             self.optimisers["gates"] = self.gate_optimiser
 
     def step(self, batch: Batch, progress: float, *, joint: bool) -> Loss:
-        """One step of the weights; and of the gates, where they learn jointly."""
-        with held([] if joint else self.gates):  # what a draw has shut need not be computed
+        """One step of the weights, and of the gates if they learn jointly with them."""
+        with held(
+            [] if joint else self.gates
+        ):  # without gate gradients, candidates under a gate of zero are skipped
             loss = self.loss(batch, progress)
         set_gradients_(self.weights + (self.gates if joint else []), loss.total)
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
@@ -72,7 +74,7 @@ class Learner:
         return loss
 
     def look_ahead(self, train: Batch, held_out: Batch, progress: float) -> Loss:
-        """Gives the gates their gradient one step of the weights ahead."""
+        """Sets the gates' gradients as they are after a further step of the weights."""
         return unrolled_gradients_(
             self.gates,
             self.weights,
@@ -103,7 +105,7 @@ class Learner:
         )
 
     def curvature(self, gather: Callable[[], Sequence[Batch]]) -> Curvature:
-        """The curvature in the gates, of batches that are gathered when it is asked for."""
+        """The curvature in the gates; its batches are gathered only if a method uses it."""
         return GateCurvature(
             self.net,
             self.method.space.choices,
@@ -113,12 +115,12 @@ class Learner:
         )
 
     def begin_anew(self, weights: Mapping[str, Tensor]) -> None:
-        """Goes on with these weights, with nothing learned of how to move them or the gates."""
+        """Loads these weights, and clears the state of all optimisers."""
         self.net.load_state_dict(weights)
         for optimiser in self.optimisers.values():
             optimiser.state.clear()
 
     def forget_removed(self) -> None:
-        """Has weights and optimiser follow a net that candidates have left."""
+        """Drops the weights of removed candidates, also from the optimiser."""
         self.weights = list(self.net.parameters())
         hold_only_(self.optimiser, self.weights)

@@ -39,10 +39,10 @@ def search(
     run: Path,
     runtime: Runtime,
 ) -> SearchResult:
-    """Learns the gates of the supernet and draws the architecture they stand for.
+    """Learns the gates of the supernet, and draws an architecture from the posterior.
 
-    Continues from the newest checkpoint in `run`, if there is one. Images that the search holds
-    out teach the gates of a bi-level method, and rank the candidates of any.
+    Continues from the newest checkpoint in `run`, if there is one. The held-out images train the
+    gates of a bi-level method, and rank the candidates of every method.
     """
     loop = SearchLoop(space, method, halves(images, config, runtime.seed), config, run, runtime)
     with runtime.signals():
@@ -51,7 +51,7 @@ def search(
 
 
 def halves(images: Images, config: SearchConfig, seed: int) -> tuple[Images, Images]:
-    """Images for weights, and images held out; of those the search may see."""
+    """Images for weights, and held-out ones: together `fraction` of all images."""
     shares = [config.fraction * (1 - config.held_out), config.fraction * config.held_out]
     train, held_out = stratified(images.labels, shares, seed=seed)
     return images[train], images[held_out]
@@ -77,7 +77,7 @@ class SearchLoop:
         self.method = method.to(runtime.device)
         facts: dict[str, Any] = {"gate_steps": 0}
         self.selection = Selection(self.method, config, facts)
-        # The gates' images go round as often as the weights' do, whichever half is larger.
+        # An epoch is one pass over the images of the weights, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
         micro_batches, streams = self.micro_batches, runtime.streams
@@ -99,7 +99,7 @@ class SearchLoop:
             reshape=lambda facts: self.take_out(facts.get("gone", {})),
             facts=facts,
         )
-        # All, where they decide which epoch is the best, or tell what a look costs.
+        # All images, if they decide which epoch is best, or must be timed for the time limit.
         whole = self.selection.compares_epochs or bool(config.time)
         self.validation = HeldOut(
             self.net, self.held_out, self.normalise, self.stage, whole=whole, least=self.size
@@ -110,7 +110,7 @@ class SearchLoop:
         self.monitor = CollapseMonitor(self.net, self.selection, seen, self.stage, config)
 
     def run(self) -> None:
-        """All epochs that are left."""
+        """Runs all remaining epochs."""
         self.stage.check_memory(self.net, self.size, self.micro_batches, self.trial)
         for epoch in self.stage.epochs_left():
             orders = [
@@ -128,8 +128,10 @@ class SearchLoop:
         return bool(self.learner.gates) and self.stage.round_begun >= self.config.warmup
 
     def step_times(self) -> StepTimes:
-        """How much slower steps get when the gates learn too, as long as nothing is measured."""
-        passes = 5 if self.method.unrolled else 2  # through the net, for one of the weights
+        """A guess of how much slower steps get when the gates learn too, until it is measured."""
+        passes = (
+            5 if self.method.unrolled else 2
+        )  # times the passes through the net of a weight step
         return StepTimes(
             slower_from=self.config.warmup,
             slower=passes if self.learner.gates and self.method.bilevel else 1,
@@ -139,7 +141,7 @@ class SearchLoop:
         )
 
     def batch(self, images: Images, order: Tensor, step: int, *, augmented: bool = True) -> Batch:
-        """The step's images, going round where there are fewer than steps ask for."""
+        """The images of a step, starting over at the end of the order."""
         at = order[torch.arange(step * self.size, (step + 1) * self.size) % len(order)]
         pixels = self.normalise(self.runtime.images(images.pixels[at]))
         if augmented:
@@ -148,8 +150,8 @@ class SearchLoop:
         return Batch(pixels, images.labels[at].to(self.runtime.device), len(images))
 
     def step(self, train: Batch, held_out: Batch) -> None:
-        """One step of the gates on held-out images, if they learn there; one of the weights."""
-        if not self.net.training:  # going through all modules takes a while
+        """One step of the gates if they learn on held-out images, then one of the weights."""
+        if not self.net.training:  # train() goes through all modules, which takes time
             self.net.train()
         self.begin_round()
         progress, joint = self.stage.round_progress, not self.method.bilevel
@@ -161,7 +163,7 @@ class SearchLoop:
         self.stage.add("train", loss.terms)
 
     def begin_round(self) -> None:
-        """Where a round begins, so do weights and gates; what the last one learned is kept."""
+        """When a round begins: keeps the last posterior, and starts weights and gates anew."""
         if self.stage.round == int(self.selection.rounds.ended):
             return
         self.selection.begin_round()
@@ -171,7 +173,7 @@ class SearchLoop:
         self.learner.begin_anew(fresh.state_dict())
 
     def trial(self, images: int) -> Loss:
-        """The loss of some blank images, for what it holds in memory."""
+        """The loss of some blank images, to measure memory."""
         self.net.train()
         blank = Batch.zeros(images, self.train.pixels, self.runtime)
         return self.learner.loss(blank, self.stage.round_progress, micro_batches=1)
@@ -204,7 +206,7 @@ class SearchLoop:
         )
 
     def look(self, error: float) -> dict[str, Any]:
-        """What the monitor sees of an epoch with that error on held-out images, for the log."""
+        """The monitor's entry for the log, after an epoch with that error on held-out images."""
         seen = self.monitor.look()
         self.selection.add_epoch(self.stage.epoch + 1, error, in_doubt=self.monitor.in_doubt)
         if self.monitor.ends and (note := self.selection.end_search()):
@@ -213,7 +215,7 @@ class SearchLoop:
         return seen
 
     def shrink(self) -> list[str]:
-        """Takes out what the posterior has given up for long enough; its names, for the log."""
+        """Removes candidates that the posterior has given up for long enough; their names."""
         facts = self.stage.facts
         with self.learner.drawing():
             facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
@@ -225,13 +227,13 @@ class SearchLoop:
         return [f"{choice.name}: {option}" for choice, option in left]
 
     def take_out(self, removed: Epochs) -> None:
-        """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
+        """Removes candidates from net, posterior and optimiser; the others are unchanged."""
         take_out_(self.net, self.space.choices, removed)
         self.selection.remove(removed)
         self.learner.forget_removed()
 
     def few_batches(self) -> list[Batch]:
-        """Some images that the gates learn from, as they are."""
+        """A few batches of the images that the gates learn from, not augmented."""
         images = self.held_out if self.method.bilevel else self.train
         order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
         count = min(CURVATURE_BATCHES, len(images) // self.size)

@@ -1,9 +1,9 @@
-"""The collapse watch: looks at the posterior after every epoch in which gates learn.
+"""The collapse monitor: examines the posterior after every epoch in which gates learn.
 
-It sees what would be kept as of now, and how sharply the loss of held-out images bends in the
+It records the architecture that would be kept now, and the curvature of the held-out loss in the
 gates: the largest eigenvalue of its Hessian, at the mean gates and with mean weights, which grows
-before a search collapses (Zela et al. 2020). It warns, and changes nothing: of the random numbers
-of the search it takes none.
+before a search collapses (Zela et al. 2020). It only warns: it changes nothing, and uses random
+numbers of its own.
 """
 
 import copy
@@ -32,23 +32,24 @@ from ardor.training.optimise import held
 
 PATIENCE = 2  # epochs in a row
 IMAGES = 32
-DRAWS = 16  # for the mean gates, by the same random numbers in every epoch
+DRAWS = 16  # for the mean gates, with the same random numbers in every epoch
 PRODUCTS = 2  # with the Hessian, of two gradients each; the direction of the epoch before helps
-FIRST = 10  # products of the first look: otherwise the curvature would seem to grow after it
-# Of the strengths. A smaller one meets single kinks of ReLUs and maximum pools, at which the
-# gradient jumps, and a derivative would miss them: the bend that counts is the mean over many.
+FIRST = 10  # products in the first epoch: too few would make the curvature seem to grow later
+# Of the strengths, for finite differences. A loss with ReLUs and maximum pools has kinks, at which
+# its gradient jumps: a small step meets one or none, a derivative none, and only a large step gives
+# the mean over many.
 STEP = 0.3
 
 
 def monitored_batch(images: Images, normalise: Normalise, runtime: Runtime, *, most: int) -> Batch:
-    """A few images as they are, the same in every epoch, and at most so many."""
+    """A few images, not augmented and the same in every epoch; at most `most`."""
     seen = images[runtime.shuffled(len(images), 0, 3)[: min(IMAGES, most)]]
     pixels = normalise(runtime.images(seen.pixels))
     return Batch(pixels, seen.labels.to(runtime.device), len(images))
 
 
 class CollapseMonitor:
-    """What is seen of a search, epoch by epoch; its memory is in the checkpoints of the stage."""
+    """Observes a search, epoch by epoch; its memory is in the checkpoints of the stage."""
 
     def __init__(
         self,
@@ -61,19 +62,21 @@ class CollapseMonitor:
         self.net, self.batch = net, batch
         self.selection, self.method = selection, selection.method
         self.stage, self.config = stage, config
-        self.double = copy.deepcopy(self.method).cpu()  # to draw from, leaving the method as it is
+        self.copied = copy.deepcopy(
+            self.method
+        ).cpu()  # to draw from, so that the method is unchanged
         self.choices = self.method.choices("op")
         self.widths = {choice.name for choice in self.method.choices("width")}
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What is remembered from epoch to epoch."""
+        """The facts that are remembered from epoch to epoch, as JSON."""
         start: dict[str, Any] = {"since": {}, "collapsed": {}, "curvatures": [], "growing": False}
         memory: dict[str, Any] = self.stage.facts.setdefault("watch", start)
         return memory
 
     def look(self) -> dict[str, Any]:
-        """An epoch's entry for the log."""
+        """Examines the posterior; the entry of the epoch for the log."""
         architecture, gates = self._draw()
         places = kept_by(self.choices, architecture)
         none, curvature = self._none(gates), self._curvature(gates)
@@ -102,21 +105,21 @@ class CollapseMonitor:
         }
 
     def begin_round(self) -> None:
-        """Forgets what was seen of gates that have begun anew."""
+        """Forgets curvatures of the last round: the gates begin anew."""
         self.memory["curvatures"] = []
 
     @property
     def in_doubt(self) -> bool:
-        """Whether this epoch may be undone: it looks collapsed, and a collapse ends the search."""
+        """Whether this epoch looks collapsed, and would be undone if the next ones do too."""
         return self.config.stop_on_collapse and bool(self.memory["since"])
 
     @property
     def ends(self) -> bool:
-        """Whether what it has seen ends the search."""
+        """Whether a collapse ends the search now."""
         return self.config.stop_on_collapse and bool(self.memory["collapsed"])
 
     def numbers(self, architecture: Architecture) -> dict[str, float]:
-        """What tables show: of an architecture, and of the whole search."""
+        """Figures for tables: of an architecture, and of the search."""
         found = together(kept_by(self.choices, architecture).values()).numbers()
         if "largest_curvature" in self.memory:
             found["largest_curvature"] = self.memory["largest_curvature"]
@@ -126,18 +129,18 @@ class CollapseMonitor:
 
     @torch.no_grad()
     def _draw(self) -> tuple[Architecture, Gates]:
-        """The architecture as of now, and the mean gates."""
-        self.double.removed = self.method.removed
+        """The architecture that would be kept now, and the mean gates."""
+        self.copied.removed = self.method.removed
         with self.stage.runtime.apart(5):
-            self.double.load_state_dict(self.selection.now().state_dict())
-            architecture = self.double.draw(1)[0]
-            self.double.load_state_dict(self.method.state_dict())
-            draws = [self.double.sample(1, self.stage.round_progress) for _ in range(DRAWS)]
+            self.copied.load_state_dict(self.selection.now().state_dict())
+            architecture = self.copied.draw(1)[0]
+            self.copied.load_state_dict(self.method.state_dict())
+            draws = [self.copied.sample(1, self.stage.round_progress) for _ in range(DRAWS)]
         gates = {name: torch.stack([draw[name] for draw in draws]).mean(0) for name in draws[0]}
         return architecture, gates
 
     def _none(self, gates: Gates) -> dict[Place, list[int]]:
-        """For each edge of a place 1 where no connection has the largest mean gate."""
+        """By place, for each edge 1 if "none" has the largest mean gate, else 0."""
         found: dict[Place, list[int]] = {}
         for choice in self.choices:
             scores = mean_score(gates[choice.name]) if choice.name in gates else [1.0]
@@ -146,13 +149,13 @@ class CollapseMonitor:
         return found
 
     def _curvature(self, gates: Gates) -> float | None:
-        """The largest eigenvalue of the Hessian in all but widths; None where it is not finite."""
+        """The largest eigenvalue of the Hessian in all gates but widths; None if not finite."""
         size = sum(gate.numel() for gate in self._bent(gates).values())
         if not size:
             return None
         known = self.memory.get("direction", [])
         if len(known) != size:
-            known = []  # not of these gates
+            known = []  # remembered when there were other gates
         first = not known and self.stage.epoch + 1 < self.stage.timetable.epochs
         start = torch.tensor(known or self._any_direction(size), dtype=torch.double)
         product = hessian_product(lambda by: self._gradient(gates, by), STEP)
@@ -167,34 +170,36 @@ class CollapseMonitor:
         return value
 
     def _bent(self, gates: Gates) -> Gates:
-        """The gates that the curvature is in."""
+        """The gates for which the curvature is computed."""
         return {name: gate for name, gate in gates.items() if name not in self.widths}
 
     def _any_direction(self, size: int) -> list[float]:
-        """Where to begin."""
+        """A random direction to start from."""
         with self.stage.runtime.apart(6):
             return torch.randn(size).tolist()
 
     def _gradient(self, gates: Gates, by: Tensor) -> Tensor:
-        """Of the held-out loss in the strengths of the gates, where all have moved `by`."""
+        """The gradient of the held-out loss in the gates' strengths, after they moved `by`."""
         images = self.batch.images
         by = by.to(images.device, images.dtype).requires_grad_()
         gates = to_device(gates, images.device)
         moved = {**gates, **shifted(self._bent(gates), by)}
-        with self.stage.runtime.apart(6):  # the same on both sides, should the net draw anything
+        with self.stage.runtime.apart(
+            6
+        ):  # the same numbers on both sides of a difference, if the net draws any
             loss = F.cross_entropy(self.net(images, moved), self.batch.labels)
         return torch.autograd.grad(loss, by)[0].cpu().double()
 
     def _collapses(self, found: Mapping[str, str]) -> Iterator[str]:
-        """Warns of what has looked collapsed for just long enough."""
+        """Warns of places that have looked collapsed for `PATIENCE` epochs, once."""
         memory, epoch = self.memory, self.stage.epoch + 1
         since = {place: memory["since"].get(place, epoch) for place in found}
         rows = {place: epoch - first + 1 for place, first in since.items()}
         memory["since"] = since
         memory["collapsed"] = {place: since[place] for place in since if rows[place] >= PATIENCE}
-        for place, said in found.items():
+        for place, why in found.items():
             if rows[place] == PATIENCE:
-                yield f"{said} since epoch {since[place]}"
+                yield f"{why} since epoch {since[place]}"
 
     def _growth(self, curvature: float | None) -> Iterator[str]:
         """Warns when the curvature begins to grow as it does before a collapse."""

@@ -1,4 +1,4 @@
-"""What a search ends with: an architecture, what it was chosen from, and how sure that is."""
+"""The result of a search: an architecture, the candidates it is chosen from, and certainties."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,14 +20,14 @@ from ardor.searching.likely import Likely
 
 @dataclass(frozen=True)
 class Candidate:
-    """An architecture, and how it does on held-out images with the supernet's weights."""
+    """An architecture, and its scores on held-out images with the supernet's weights."""
 
     architecture: Architecture
     accuracy: float
     nll: float
 
     def to_json(self, widths: Collection[str] = ()) -> dict[str, Any]:
-        """Its entry in architecture.json; of the choices called `widths` only how many are kept."""
+        """Its entry in architecture.json; for the choices in `widths` only the number kept."""
         counts = {name: len(self.architecture.options[name]) for name in widths}
         return {
             "kept": without(widths, self.architecture),
@@ -39,17 +39,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The architecture a search ends with, what it was chosen from, and how sure the method is."""
+    """The architecture that was found, its candidates, and how sure the method is."""
 
     architecture: Architecture
     choices: tuple[Choice, ...]  # of its space
     candidates: tuple[Candidate, ...]  # best first
     probabilities: Probabilities
     strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
-    removed: Epochs  # what left the supernet, each after which epoch
+    removed: Epochs  # options that left the supernet, each after which epoch
     likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
-    watched: Mapping[str, float]  # what the collapse watch saw, and how sure the search is
-    # What the architecture has learned in the supernet, by name; see handover.py.
+    watched: Mapping[str, float]  # figures of the collapse monitor, and how sure the search is
+    # The architecture's weights in the supernet, by name; see handover.py.
     weights: Mapping[str, Tensor] = field(repr=False, compare=False)
     widths: Mapping[str, float] = field(default_factory=dict)  # choice -> channels expected to stay
     warnings: tuple[str, ...] = ()  # where the search has decided little
@@ -73,7 +73,7 @@ class SearchResult:
         }
 
     def likelihoods(self) -> dict[str, Any]:
-        """How likely it is, and its runners-up; nothing without a posterior over them."""
+        """Its probability and its runners-up; nothing without a posterior over architectures."""
         if not self.likeliest:
             return {}
         own, *others = self.likeliest
@@ -92,5 +92,5 @@ class SearchResult:
 
 
 def without(names: Collection[str], architecture: Architecture) -> Options:
-    """What an architecture keeps of all other choices."""
+    """The kept options of an architecture, without these choices."""
     return {name: options for name, options in architecture.kept if name not in names}

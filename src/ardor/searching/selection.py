@@ -1,11 +1,11 @@
-"""Which posterior a search draws from: one epoch's of each round, and the mean over rounds.
+"""Which posterior a search draws from: that of one epoch of each round, and the mean over rounds.
 
-Within a round that is the last epoch's; or that of the least error on held-out images; or, where a
-collapse ends the search, that of an epoch before it.
+Within a round it is that of the last epoch, or of the epoch with the least error on held-out
+images, or, if a collapse ends the search, of an epoch before it.
 
-Rounds are whole searches one after another. What a search finds depends on where its weights began.
-The posterior over architectures is that given the weights, averaged over weights: each round has
-its own, and the mean over rounds is drawn from.
+Rounds are complete searches, one after another. The result of a search depends on its initial
+weights, and the posterior over architectures is an average over weights: each round begins with new
+ones, and the mean of their posteriors is drawn from.
 """
 
 import copy
@@ -19,7 +19,7 @@ from ardor.settings.sections import SearchConfig
 
 
 class Selection:
-    """The method as it learns, the epoch kept of its round, and what ended rounds have learned."""
+    """The method as it learns, its copy at the kept epoch, and the posteriors of ended rounds."""
 
     def __init__(self, method: Method, config: SearchConfig, facts: dict[str, Any]) -> None:
         self.method, self.config = method, config
@@ -34,11 +34,11 @@ class Selection:
 
     @property
     def compares_epochs(self) -> bool:
-        """Whether the gates of an earlier epoch than the last may be drawn from."""
+        """Whether an earlier epoch than the last may be drawn from."""
         return self.config.keep == "best" or self.config.stop_on_collapse
 
     def now(self, *, learning: bool = True) -> Method:
-        """The posterior as of this epoch, over all rounds; of this one, once its gates learn."""
+        """The posterior now, over all rounds; this round counts once its gates learn."""
         return self.rounds.together(self.method, learning=learning)
 
     def final(self) -> Method:
@@ -46,7 +46,7 @@ class Selection:
         return self.rounds.together(self.of_round(), learning=True)
 
     def of_round(self) -> Method:
-        """The method as of the epoch of this round that is drawn from."""
+        """The method at the epoch of this round that is drawn from."""
         return self.kept if self.keeps_another else self.method
 
     @property
@@ -55,10 +55,10 @@ class Selection:
         return self.compares_epochs and "least_error" in self.facts
 
     def add_epoch(self, epoch: int, error: float, *, in_doubt: bool) -> None:
-        """Keeps the method as it is, if its held-out error is the least (VINNAS, line 16).
+        """Keeps a copy of the method if its held-out error is the least (VINNAS, line 16).
 
-        Where a collapse ends the search, that of no epoch in doubt; and where the last is to be
-        kept, the last of the others.
+        If a collapse ends the search, epochs that look collapsed are not kept; and if the last
+        epoch is wanted, the last one that does not look collapsed is kept.
         """
         last = self.config.stop_on_collapse and self.config.keep == "last"
         if not in_doubt and (last or error < self.facts.get("least_error", 2.0)):
@@ -66,23 +66,23 @@ class Selection:
             self.kept.load_state_dict(self.method.state_dict())
 
     def end_search(self) -> str:
-        """Ends the search with the epoch that is kept; a note of it, "" where there is none."""
+        """Ends the search with the kept epoch; a note of it, or "" if no epoch was kept."""
         if "kept_epoch" not in self.facts:
             return ""
         self.facts["ended"] = True
         return f"the search ends here, with the architecture of epoch {self.facts['kept_epoch']}"
 
     def begin_round(self) -> None:
-        """Remembers what this round has learned, and lets the method begin anew."""
+        """Keeps the posterior of the round that ended, and lets the method begin anew."""
         self.rounds.end(self.of_round(), self.method)
         self.facts.pop("least_error", None)
 
     def remove(self, removed: Epochs) -> None:
-        """Tells all whom it concerns which options have left the supernet."""
+        """Sets which options have left the supernet, in the method and its kept copy."""
         self.method.removed = self.kept.removed = removed
 
     def numbers(self) -> dict[str, float]:
-        """What tables show: the epoch that is drawn from, where that was chosen."""
+        """Figures for tables: the epoch that is drawn from, if one was chosen."""
         known = self.keeps_another and "kept_epoch" in self.facts
         return {"kept_epoch": self.facts["kept_epoch"]} if known else {}
 
@@ -99,13 +99,13 @@ class Rounds(nn.Module):
         self.register_buffer("ended", torch.tensor(0))
 
     def end(self, learned: Method, method: Method) -> None:
-        """Remembers what a round has learned, and lets the method begin anew."""
+        """Keeps the posterior of a round, and resets the method."""
         self.learned[int(self.ended)].load_state_dict(learned.state_dict())
         self.ended += 1
         method.load_state_dict(self.start)
 
     def together(self, method: Method, *, learning: bool) -> Method:
-        """The posterior over all rounds, with that of the one under way once its gates learn."""
+        """The mean posterior over all rounds; with the current one if its gates learn."""
         ended = [cast(Method, each) for each in self.learned[: int(self.ended)]]
         if not ended:
             return method

@@ -76,9 +76,9 @@ def of(architecture: Architecture) -> Space:
 def network(
     architecture: Architecture, *, conv: type[nn.Conv2d] = nn.Conv2d, as_searched: bool = False
 ) -> Net:
-    """The network of an architecture; `as_searched` in the form that has the supernet's weights.
+    """The network of an architecture; `as_searched` in the form that fits the supernet's weights.
 
-    In that form, too, its BatchNorms have a scale, and statistics by which each image stands alone.
+    Unlike the supernet's, its BatchNorms have a scale, and statistics that are not of the batch.
     """
     net = of(architecture).build(architecture, conv=conv, as_searched=as_searched)
     if as_searched:

@@ -5,7 +5,6 @@ stands, the running means of its terms, one log line and one checkpoint for each
 """
 
 import json
-import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from ardor.errors import ArdorError, Interrupted
@@ -21,18 +20,22 @@ from ardor.runtime import memory
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import read_log, write, writing
 from ardor.runtime.progress import Progress
-from ardor.runtime.seeds import random_states, restore_random_states
 from ardor.runtime.tensors import load, save
 from ardor.schedules import round_at
+from ardor.training.checkpoints import (
+    drop_older,
+    misfits,
+    path_of,
+    restore_modules,
+    restore_newest,
+    restore_random,
+    saved,
+)
 from ardor.training.events import Events
-from ardor.training.remembered import check_facts, check_state
+from ardor.training.remembered import check_facts
 from ardor.training.timetable import Timetable
 
-LOG = logging.getLogger("ardor")
 SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
-# What torch, numpy and Python raise where a checkpoint holds other things than they gave.
-MISFITS = (LookupError, RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError)
-KEPT = 2  # checkpoints: the newest, and one to fall back on should it be damaged
 
 
 class ResumableLoop:
@@ -206,14 +209,7 @@ class ResumableLoop:
         )
 
     def _save(self) -> None:
-        tensors: dict[str, Tensor] = {}
-        for name, module in self.modules.items():
-            tensors |= {f"{name}/{key}": value for key, value in module.state_dict().items()}
-        for name, optimiser in self.optimisers.items():
-            tensors |= _flat(name, optimiser)
-        states, random_facts = random_states()
-        states |= self.runtime.streams.states()
-        tensors |= {f"random/{key}": value for key, value in states.items()}
+        tensors, random_facts = saved(self.modules, self.optimisers, self.runtime.streams)
         facts = {
             "position": [self.epoch, self.step],
             "sums": self.sums,
@@ -222,51 +218,26 @@ class ResumableLoop:
             "random": random_facts,
             "facts": self.facts,
         }
-        path = self.run / "checkpoint" / f"{self.name}-{self.epoch:05d}-{self.step:06d}.safetensors"
-        save(path, tensors, facts)
-        for old in self._checkpoints()[:-KEPT]:
-            old.unlink()
-
-    def _checkpoints(self) -> list[Path]:
-        return sorted((self.run / "checkpoint").glob(f"{self.name}-*.safetensors"))
+        save(path_of(self.run, self.name, self.epoch, self.step), tensors, facts)
+        drop_older(self.run, self.name)
 
     def _restore(self) -> None:
-        """Takes up the newest checkpoint that is not damaged."""
-        checkpoints = self._checkpoints()
-        for path in reversed(checkpoints):
-            try:
-                self._restore_from(path)
-                break
-            except ArdorError as error:
-                if path == checkpoints[0]:
-                    raise
-                LOG.warning("%s; going back to the checkpoint before it", error)
+        """Continues from the newest checkpoint that is not damaged."""
+        restore_newest(self.run, self.name, self._restore_from)
         self._trim_log()
 
     def _restore_from(self, path: Path) -> None:
         tensors, facts = load(path)
-        try:
+        with misfits(path):
             check_facts(facts)
             self._reshape(facts["facts"])
-            for name, module in self.modules.items():
-                module.load_state_dict(_under(f"{name}/", tensors))
-            for name, optimiser in self.optimisers.items():
-                _unflatten_(optimiser, _under(f"{name}/", tensors))
+            restore_modules(tensors, self.modules, self.optimisers)
             self.epoch, self.step = facts["position"]
             self.sums, self.seconds = facts["sums"], facts["seconds"]
             self.facts.clear()
             self.facts.update(facts["facts"])
             self._spent = self.timetable.restore(facts.get("course", {}))
-            states = _under("random/", tensors)
-            restore_random_states(states, facts["random"])
-            if not self.runtime.streams.restore(states):
-                LOG.warning("'%s' has no random states of gates and data: they begin anew", path)
-        except MISFITS as error:
-            *_, why = ("", *str(error).split("\n"))  # the last line of what torch says
-            raise ArdorError(
-                f"checkpoint '{path}' does not fit this run: {why.strip()}",
-                "put back its config.json, or delete its checkpoints to begin the stage anew",
-            ) from error
+            restore_random(tensors, facts["random"], self.runtime.streams, path)
 
     def _trim_log(self) -> None:
         """Drops lines of epochs that will be run again, and one that was cut off."""
@@ -277,28 +248,3 @@ class ResumableLoop:
                 if entry["stage"] != self.name or entry["epoch"] <= self.epoch
             ]
             write(self._log, "".join(kept))
-
-
-def _flat(name: str, optimiser: Optimizer) -> dict[str, Tensor]:
-    """An optimiser's state as named tensors."""
-    return {
-        f"{name}/{index}/{key}": value
-        for index, state in optimiser.state_dict()["state"].items()
-        for key, value in state.items()
-        if isinstance(value, Tensor)
-    }
-
-
-def _unflatten_(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Puts back what `_flat` took; rates and the like follow from the settings."""
-    state: dict[int, dict[str, Tensor]] = defaultdict(dict)
-    for key, value in tensors.items():
-        index, name = key.split("/")
-        state[int(index)][name] = value
-    groups = optimiser.state_dict()["param_groups"]
-    optimiser.load_state_dict({"state": dict(state), "param_groups": groups})
-    check_state(optimiser)
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
