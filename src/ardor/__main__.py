@@ -17,7 +17,7 @@ LEAST = 2**30  # bytes of address space: torch alone maps 700 MB
 class Signals:
     """SIGINT and SIGTERM: the first asks the command to end, any other ends it at once."""
 
-    asked = False
+    signalled = False
     at_once = True  # before and after the command, when no code could react
 
     def heed(self) -> None:
@@ -28,7 +28,7 @@ class Signals:
 
     def end(self, number: int, frame: FrameType | None) -> None:
         """The handler of a signal, which Python may call between any two instructions."""
-        first, self.asked = not self.asked, True
+        first, self.signalled = not self.signalled, True
         if not self.at_once:
             self.at_once = True
             raise KeyboardInterrupt
@@ -59,9 +59,9 @@ def main() -> NoReturn:
         signals.at_once = False
         code = _run()
         signals.at_once = True
-        code = INTERRUPTED if signals.asked else code
+        code = INTERRUPTED if signals.signalled else code
     except BaseException:
-        if not signals.asked:
+        if not signals.signalled:
             raise
         signals.at_once = True
         code = _interrupted()
@@ -86,26 +86,28 @@ def _run() -> int:
         context = error.ctx if isinstance(error, click.UsageError) else None
         path = context.command_path if context else "ardor"
         words = " ".join(error.format_message().split())
-        return _told(words, f"see '{path} --help'", error.exit_code)
+        return _reported(words, f"see '{path} --help'", error.exit_code)
     except ArdorError as error:
-        return _told(str(error), error.hint, error.code)
+        return _reported(str(error), error.hint, error.code)
     except Interrupted as error:
-        return _told(str(error), error.hint, INTERRUPTED)
+        return _reported(str(error), error.hint, INTERRUPTED)
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except OSError as error:
         what = f"use '{error.filename}'" if error.filename else "go on"
-        return _told(f"cannot {what}: {reason(error)}", "free some space, or use another place", 1)
+        return _reported(
+            f"cannot {what}: {reason(error)}", "free some space, or use another place", 1
+        )
     except (MemoryError, RuntimeError) as error:
         # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        return _told("not enough memory", _way_out(sys.argv[1:2]), 1)
+        return _reported("not enough memory", _way_out(sys.argv[1:2]), 1)
     return 0
 
 
 def _interrupted() -> int:
-    return _told("interrupted", AGAIN, INTERRUPTED)
+    return _reported("interrupted", AGAIN, INTERRUPTED)
 
 
 def _way_out(command: list[str]) -> str:
@@ -161,7 +163,7 @@ def _aside(error: Any) -> None:
         sys.excepthook(error.exc_type, error.exc_value, error.exc_traceback)
 
 
-def _told(message: str, hint: str, code: int) -> int:
+def _reported(message: str, hint: str, code: int) -> int:
     """Writes message and hint, a line each, shortened if they are long; returns the code."""
     from ardor.errors import printable
 

@@ -111,7 +111,7 @@ def test_the_curvature_in_gates_of_copies_and_edges(monkeypatch: pytest.MonkeyPa
     net, method = SmoothNet(), Switches(Smooth())
     batch = Batch(torch.rand(6, 1, 8, 8), torch.arange(6) % 2, 6)
     monitor = CollapseMonitor(net, Selection(method, BASE, {}), batch, standing(), BASE)
-    seen = monitor.look()["curvature"]
+    seen = monitor.examine()["curvature"]
     gates = method.sample(1, 1.0)
     assert [gate.shape[0] for gate in gates.values()] == [2, 1]
     assert seen == pytest.approx(exact(net, batch, gates), rel=0.01)
@@ -125,7 +125,7 @@ def test_the_curvature_of_a_supernet_is_that_in_the_alphas_of_darts(
     names = list(loop.method.logits)
     for name in names:
         loop.method.logits[name].data.normal_()
-    seen = loop.monitor.look()["curvature"]
+    seen = loop.monitor.examine()["curvature"]
     net, batch = loop.net.double().eval(), loop.monitor.batch
     monkeypatch.setattr(kernels, "ready", lambda *_: False)  # native code has no second derivatives
 

@@ -96,7 +96,9 @@ def test_a_dry_search_counts_no_more_images_than_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ardor.searching.held_out.CURVE", 10)
-    monkeypatch.setattr("ardor.pipeline.estimate.look", lambda loop, images: 4000.0)  # of 40 images
+    monkeypatch.setattr(
+        "ardor.pipeline.estimate.scoring_time", lambda loop, images: 4000.0
+    )  # of 40 images
     between = {}
     for keep in ("last", "best"):
         asked = ("search", "images.npz", *TINY, "--set", f"search.keep={keep}", "--dry-run")

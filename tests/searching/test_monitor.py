@@ -170,7 +170,7 @@ def test_a_collapse_that_comes_back_is_told_again() -> None:
         for name, logits in method.logits.items():
             if name != HEALTHY:
                 logits.data[..., -1] = float(skip)
-        monitor.look()
+        monitor.examine()
         stage.epoch += 1
     said = WARNING.removesuffix("3")
     assert [note for note in stage.told if "skip" in note] == [f"{said}1", f"{said}7"]
@@ -184,7 +184,7 @@ def test_the_curvature_is_told_as_an_early_sign(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(CollapseMonitor, "_curvature", lambda self, gates: next(sizes))
     entries = []
     for stage.epoch in range(18):
-        entries.append(monitor.look()["warnings"])
+        entries.append(monitor.examine()["warnings"])
     said = "the held-out loss bends {} times as sharply in the gates as 5 epochs before"
     told = {epoch: notes for epoch, notes in enumerate(entries, 1) if notes}
     assert told == {
@@ -248,7 +248,7 @@ def test_zero_may_be_the_strongest_though_it_is_never_kept() -> None:
     for name, logits in method.logits.items():
         logits.data[..., SPACE.operations.index("none")] = 3.0 if name.endswith(">5") else -3.0
     batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
-    seen = CollapseMonitor(SPACE.build(), Selection(method, BASE, {}), batch, stage, BASE).look()
+    seen = CollapseMonitor(SPACE.build(), Selection(method, BASE, {}), batch, stage, BASE).examine()
     assert seen["none_share"] == seen["cells"]["normal"]["none_share"] == 5 / 14
     assert "none" not in seen["cells"]["normal"]["kept"]
 

@@ -71,17 +71,17 @@ def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
     loop = SearchLoop(space, method, parts, config.search, folder, runtime)
     need, timetable = fitted("search", loop), loop.stage.timetable
     if not timetable.epochs:
-        return told(timetable, need, 0.0, 0.0, 0.0)
+        return estimated(timetable, need, 0.0, 0.0, 0.0)
 
     def step() -> None:
         loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
 
-    early, late = both(loop, step)
+    early, late = step_seconds(loop, step)
     timetable.share = 0.0  # of the held-out images: scores the fewest it can
     few = once(loop.finish_epoch)
-    whole = look(loop, loop.held_out)
+    scoring = scoring_time(loop, loop.held_out)
     more = max(0.0, loop.validation.share - loop.size / len(loop.held_out))
-    return told(timetable, need, early, late, few + whole * more, whole)
+    return estimated(timetable, need, early, late, few + scoring * more, scoring)
 
 
 def of_training(
@@ -95,12 +95,12 @@ def of_training(
     loop = TrainLoop(architecture, parts, config.train, folder, runtime)
     need, timetable = fitted("train", loop), loop.stage.timetable
     if not timetable.epochs:
-        return told(timetable, need, 0.0, 0.0, 0.0)
-    early, late = both(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
-    return told(timetable, need, early, late, look(loop, loop.validation))
+        return estimated(timetable, need, 0.0, 0.0, 0.0)
+    early, late = step_seconds(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
+    return estimated(timetable, need, early, late, scoring_time(loop, loop.validation))
 
 
-def both(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
+def step_seconds(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
     """Seconds of a step at the beginning, and of one once steps have become slower."""
     early, timetable = timed(step), loop.stage.timetable
     first = timetable.epochs * timetable.steps / timetable.step_times.rounds
@@ -124,7 +124,7 @@ def fitted(section: str, loop: Loop) -> dict[str, Any]:
     return {"memory_mb": in_mb(needed.of(ceil(loop.size / count))), "accumulate": count}
 
 
-def look(loop: Loop, images: Images) -> float:
+def scoring_time(loop: Loop, images: Images) -> float:
     """Seconds to score all of these images, from the time for one batch of them."""
     if not len(images):
         return 0.0
@@ -147,32 +147,32 @@ def once(work: Callable[[], object]) -> float:
     return clock()
 
 
-def told(
+def estimated(
     timetable: Timetable,
     need: Mapping[str, Any],
     early: float,
     late: float,
     between: float,
-    whole: float = 0.0,
+    scoring: float = 0.0,
 ) -> dict[str, Any]:
-    """The estimate and the times it was made of; `whole` is for scoring all held-out images."""
+    """The estimate and the times it was made of; `scoring` is for all held-out images."""
     return {
-        "seconds": total(timetable, early, late, between, whole),
+        "seconds": total(timetable, early, late, between, scoring),
         "epochs": timetable.epochs,
         "steps": timetable.steps,
         "warmup_step_seconds": early,
         "step_seconds": late,
         "between_seconds": between,
-        "ranking_seconds": timetable.step_times.looks * whole,
+        "ranking_seconds": timetable.step_times.looks * scoring,
         **need,
     }
 
 
-def total(timetable: Timetable, early: float, late: float, between: float, look: float) -> float:
+def total(timetable: Timetable, early: float, late: float, between: float, scoring: float) -> float:
     """Seconds of a stage whose steps take `early` while weights warm up and `late` afterwards.
 
-    `between` is the time between two epochs, `look` that of scoring all held-out images once at the
-    end. A stage with a time limit takes no longer than that.
+    `between` is the time between two epochs, `scoring` that for all held-out images at the end. A
+    stage with a time limit takes no longer than that.
     """
     own = timetable.step_times
     step_times = StepTimes(slower_from=own.slower_from, rounds=own.rounds)
@@ -181,7 +181,7 @@ def total(timetable: Timetable, early: float, late: float, between: float, look:
         if step_times.slower_from:
             step_times.add_step(0.0, early)
     step_times.add_between(between)
-    seconds = step_times.left(timetable.length, 0.0, 0, timetable.steps) + own.looks * look
+    seconds = step_times.left(timetable.length, 0.0, 0, timetable.steps) + own.looks * scoring
     return min(seconds, timetable.time or seconds)
 
 

@@ -41,8 +41,10 @@ def asked_of_space(config: Config) -> dict[str, Any]:
     method, space = methods.find(config.method["name"]), spaces.find(config.space["name"])
     settings = complete("method", method, unnamed(config.method))
     known = complete("space", space, {})
-    asked = dict(method.space_settings({name: settings[name] for name in unnamed(config.method)}))
-    for name, value in asked.items():
+    required = dict(
+        method.space_settings({name: settings[name] for name in unnamed(config.method)})
+    )
+    for name, value in required.items():
         if name not in known:
             raise ArdorError(
                 f"space '{config.space['name']}' has no setting '{name}', as the method's ask for",
@@ -56,7 +58,7 @@ def asked_of_space(config: Config) -> dict[str, Any]:
             )
     open_ = {name: value for name, value in known.items() if name not in config.space}
     wished = method.space_settings(settings).items()
-    return {**{n: value for n, value in wished if n in open_ and value != open_[n]}, **asked}
+    return {**{n: value for n, value in wished if n in open_ and value != open_[n]}, **required}
 
 
 def difference(made: Config, now: Config) -> str | None:

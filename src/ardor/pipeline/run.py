@@ -50,7 +50,7 @@ __all__ = ["STAGES", "Run", "load"]
 
 @dataclass
 class Run:
-    """A folder, the settings it was made with, and the stages that were asked for."""
+    """A folder, the settings it was made with, and the stages that it is to do."""
 
     folder: Path
     config: Config
@@ -152,7 +152,7 @@ class Run:
         return typed(command, self.folder, discover.trusted(names))
 
     def stages_left(self) -> list[str]:
-        """The stages asked for that are not done."""
+        """The stages of this run that are not done."""
         return [stage for stage in self.stages if not self.done(stage)]
 
     @functools.cached_property

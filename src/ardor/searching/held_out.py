@@ -21,12 +21,12 @@ class HeldOut:
         normalise: Normalise,
         stage: ResumableLoop,
         *,
-        whole: bool,  # score all images after every epoch
+        every_image: bool,  # after every epoch; otherwise `CURVE` of them
         least: int,  # images in any case
     ) -> None:
         self.net, self.images, self.normalise = net, images, normalise
         self.stage, self.least = stage, least
-        self.share = 1.0 if whole else min(1.0, CURVE / len(images))
+        self.share = 1.0 if every_image else min(1.0, CURVE / len(images))
 
     def after_epoch(self, gates: Gates) -> dict[str, float]:
         """The scores of the supernet under the gates of an epoch."""

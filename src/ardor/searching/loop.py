@@ -100,9 +100,14 @@ class SearchLoop:
             facts=facts,
         )
         # All images, if they decide which epoch is best, or must be timed for the time limit.
-        whole = self.selection.compares_epochs or bool(config.time)
+        every_image = self.selection.compares_epochs or bool(config.time)
         self.validation = HeldOut(
-            self.net, self.held_out, self.normalise, self.stage, whole=whole, least=self.size
+            self.net,
+            self.held_out,
+            self.normalise,
+            self.stage,
+            every_image=every_image,
+            least=self.size,
         )
         seen = monitored_batch(
             self.held_out, self.normalise, runtime, most=self.size // self.micro_batches
@@ -179,7 +184,7 @@ class SearchLoop:
         return self.learner.loss(blank, self.stage.round_progress, micro_batches=1)
 
     def finish_epoch(self) -> None:
-        """What is measured and decided between two epochs."""
+        """Measures and decides what is due between two epochs, and logs it."""
         with self.learner.drawing():
             gates = self.method.sample(1, self.stage.round_progress)
         held_out = self.validation.after_epoch(gates)
@@ -187,7 +192,7 @@ class SearchLoop:
         if self.learning_gates:
             with self.learner.drawing():
                 self.method.refit(self.learner.curvature(self.few_batches))
-            seen["watch"] = self.look(1 - held_out["accuracy"])
+            seen["watch"] = self.examine(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
         posterior = self.selection.now(learning=self.learning_gates)
         shares = probabilities(posterior)
@@ -205,9 +210,9 @@ class SearchLoop:
             **seen,
         )
 
-    def look(self, error: float) -> dict[str, Any]:
+    def examine(self, error: float) -> dict[str, Any]:
         """The monitor's entry for the log, after an epoch with that error on held-out images."""
-        seen = self.monitor.look()
+        seen = self.monitor.examine()
         self.selection.add_epoch(self.stage.epoch + 1, error, in_doubt=self.monitor.in_doubt)
         if self.monitor.ends and (note := self.selection.end_search()):
             self.stage.tell(note)

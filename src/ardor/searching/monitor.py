@@ -75,7 +75,7 @@ class CollapseMonitor:
         memory: dict[str, Any] = self.stage.facts.setdefault("watch", start)
         return memory
 
-    def look(self) -> dict[str, Any]:
+    def examine(self) -> dict[str, Any]:
         """Examines the posterior; the entry of the epoch for the log."""
         architecture, gates = self._draw()
         places = kept_by(self.choices, architecture)

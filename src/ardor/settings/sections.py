@@ -93,7 +93,7 @@ class PruneConfig(Settings):
 
     @property
     def picking(self) -> bool:
-        """Whether the threshold follows from what is asked of the network."""
+        """Whether the threshold follows from the accuracy or size that is set."""
         return self.keep_accuracy > 0 or self.max_params > 0
 
 
