@@ -32,13 +32,15 @@ def test_the_total_is_the_sum_over_all_steps(
     count = epochs * steps
     by_hand = sum(2.0 if step / count < warmup else 5.0 for step in range(count))
     expected = by_hand + 3.0 * epochs + 7.0 * looks
-    assert total(timetable, early=2.0, late=5.0, between=3.0, look=7.0) == pytest.approx(expected)
+    assert total(timetable, early=2.0, late=5.0, between=3.0, scoring=7.0) == pytest.approx(
+        expected
+    )
 
 
 def test_a_search_with_a_time_takes_no_longer_than_that() -> None:
     long, short = (Timetable(epochs, 10, time=60.0) for epochs in (99_999, 2))
-    assert total(long, early=1.0, late=1.0, between=0.0, look=0.0) == 60.0
-    assert total(short, early=1.0, late=1.0, between=0.0, look=0.0) == 20.0
+    assert total(long, early=1.0, late=1.0, between=0.0, scoring=0.0) == 60.0
+    assert total(short, early=1.0, late=1.0, between=0.0, scoring=0.0) == 20.0
 
 
 @pytest.mark.parametrize(("first", "calls"), [(LONG + 1, 1), (LONG - 1, 1 + TIMED)])
