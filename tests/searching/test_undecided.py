@@ -76,6 +76,7 @@ def test_what_learns_nothing_of_the_gates_is_not_blamed(bright: Images, tmp_path
         loop = make(bright, tmp_path / method.__name__, method, epochs=1, space=SMALL)
         loop.run()
         assert loop.found().warnings == ()
+        assert "gate_steps" not in loop.found().watched
 
 
 def test_a_search_that_has_decided_says_nothing(bright: Images, tmp_path: Path) -> None:

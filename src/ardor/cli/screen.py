@@ -58,7 +58,7 @@ class Screen:
 
         A bar on a terminal, plain lines elsewhere.
         """
-        self._then = then
+        self._then, self._told = then, ("", 0, 0.0)
         if not self.err.is_terminal or self.err.quiet:
             yield
             return

@@ -75,7 +75,7 @@ class SearchLoop:
         self.net = runtime.place(space.build(conv=method.conv))
         self.net.hard_gates_(method.hard)
         self.method = method.to(runtime.device)
-        facts: dict[str, Any] = {"gate_steps": 0}
+        facts: dict[str, Any] = {"gate_steps": 0} if [*method.parameters()] else {}
         self.selection = Selection(self.method, config, facts)
         # An epoch is one pass over the images of the weights, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
