@@ -133,7 +133,22 @@ def failures(part: dict[str, Any] | None) -> str:
     return "not tried" if part is None else f"{len(part['failed'])} of {part['tried']}"
 
 
-APART: dict[str, Callable[[dict[str, Any]], str]] = {"speed": ratios, "campaign": campaign}
+def versions(result: dict[str, Any]) -> str:
+    """How many times as long each step takes as in an earlier version."""
+    lines = [
+        f"| {row['step']} | {row['before_seconds']:.3g} | {row['after_seconds']:.3g} "
+        f"| {row['ratio']:.3f} | {row['ratio_low']:.3f} to {row['ratio_high']:.3f} |"
+        for row in result["table"]
+    ]
+    columns = (f"CPU seconds at {result['before']}", f"at {result['after']}", "ratio", "spread")
+    return head("step", *columns) + "\n".join(lines) + "\n"
+
+
+APART: dict[str, Callable[[dict[str, Any]], str]] = {
+    "speed": ratios,
+    "campaign": campaign,
+    "two versions": versions,
+}
 
 
 def costs(result: dict[str, Any]) -> str:
