@@ -220,7 +220,7 @@ def test_watching_changes_nothing_of_the_search(
 ) -> None:
     seen = make(bright, tmp_path / "seen", method, space=Toy(), epochs=3, gate_rate=0.01)
     seen.run()
-    monkeypatch.setattr(CollapseMonitor, "look", lambda self: {})
+    monkeypatch.setattr(CollapseMonitor, "examine", lambda self: {})
     unseen = make(bright, tmp_path / "unseen", method, space=Toy(), epochs=3, gate_rate=0.01)
     unseen.run()
     for ours, theirs in ((seen.net, unseen.net), (seen.method, unseen.method)):
@@ -235,7 +235,7 @@ def test_random_search_is_not_watched(
     def never(self: CollapseMonitor) -> dict[str, object]:
         raise AssertionError
 
-    monkeypatch.setattr(CollapseMonitor, "look", never)
+    monkeypatch.setattr(CollapseMonitor, "examine", never)
     loop = make(bright, tmp_path, Rsps, epochs=2, stop_on_collapse=True)
     loop.run()
     assert all("watch" not in line for line in lines(tmp_path))
