@@ -132,7 +132,7 @@ def forgeries() -> Iterator[tuple[str, Any, str]]:
         yield "mistakes", [{**good, "png": picture}], "no PNG in base64|base64|padding"
 
 
-@pytest.mark.parametrize(("key", "value", "said"), forgeries())
+@pytest.mark.parametrize(("key", "value", "said"), list(forgeries()))
 def test_a_forged_file_is_one_line(tmp_path: Path, key: str, value: Any, said: str) -> None:
     path = tmp_path / "evaluation.json"
     path.write_text(json.dumps({**evaluation().to_json(), key: value}))

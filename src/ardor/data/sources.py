@@ -79,7 +79,8 @@ def _loaded(source: str, wanted: Wanted, test: float, seed: int) -> Dataset:
         notes.append(f"test: {test * 100:g} % of each class, held out" if test else UNTESTED)
     _check_training(train, found.classes, path)
     name = path.stem if path.is_file() else path.absolute().name
-    return Dataset(name, train, heldout, found.classes, (*found.notes, *notes))
+    notes = [*found.notes, *notes]
+    return Dataset(name, train, heldout, found.classes, tuple(notes), found.left_out)
 
 
 def _resolve(source: str) -> tuple[Reader, Path]:
