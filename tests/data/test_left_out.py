@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from standins.user import done, pictures, png
+from standins.user import TINY, done, pictures, png
 
 from ardor.data import load
 from ardor.data.left_out import LeftOut, grouped
@@ -105,12 +105,14 @@ def test_long_lists_name_the_first_and_count_the_rest() -> None:
 
 
 def test_check_names_them_and_json_has_all(tmp_path: Path) -> None:
-    pictures(tmp_path, "cat", "dog")
+    photos = pictures(tmp_path / "photos", "cat", "dog")
     for number in range(8):
-        put(tmp_path / "cat" / f"{number}.heic")
-    said = done("check", tmp_path).out
+        put(photos / "cat" / f"{number}.heic")
+    said = done("check", photos).out
     assert "left out" in said
     assert "cat/4.heic" in said
     assert "cat/5.heic" not in said
-    content = json.loads(done("check", tmp_path, "--json").out)
+    content = json.loads(done("check", photos, "--json").out)
     assert [one["path"] for one in content["left_out"]] == [f"cat/{n}.heic" for n in range(8)]
+    said = done("search", photos, "--run", tmp_path / "run", *TINY).err
+    assert f"images: 8 files left out; 'ardor check {photos}' names them" in said
