@@ -61,9 +61,7 @@ def test_the_report_begins_with_accuracy_classes_confusion_and_mistakes(tmp_path
     said = f"27 of 30. The 95 % interval is {100 * low:.1f} to {100 * high:.1f} %."
     assert f"90.0 % of the test images are told right: {said}" in html
     assert html.index(said) < html.index("Test accuracy") < html.index("Each class")
-    assert html.index('eel</span></th><td>8 of 10') < html.index(
-        'cat</span></th><td>10 of 10'
-    )
+    assert html.index("eel</span></th><td>8 of 10") < html.index("cat</span></th><td>10 of 10")
     assert 'title="2 of class eel taken for cat">2</td>' in html
     assert f'<img src="data:image/png;base64,{PICTURE}" alt="An image of class dog" />' in html
     assert "taken for eel, 97.0 %" in html

@@ -147,7 +147,6 @@ def evaluate(run: Run) -> Figures:
     """
     which, images = scored_images(run)
     logits = answers(run, run.plain(), images)
-    evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     results = {"": scored(logits, images)}
     if run.done("prune"):
         results["trained_"] = scored(
@@ -156,6 +155,7 @@ def evaluate(run: Run) -> Figures:
         write(run.folder / "model" / "README.md", card(run.folder, run.model(), results[""], which))
     before = results.get("trained_", results[""])
     write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before, which))
+    evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
