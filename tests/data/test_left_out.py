@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from standins.user import TINY, done, pictures, png
+from standins.user import TINY, done, pictures, png, refused
 
 from ardor.data import load
 from ardor.data.left_out import LeftOut, grouped
@@ -92,6 +92,12 @@ def test_classes_behind_links_are_searched_and_loops_end(tmp_path: Path) -> None
 def test_broken_files_that_are_skipped_are_named(tmp_path: Path) -> None:
     put(pictures(tmp_path, "cat", "dog") / "cat" / "bad.png")
     assert "cannot be read" in why(tmp_path, skip_broken=True)["cat/bad.png"]
+
+
+def test_a_folder_of_images_of_other_kinds_only_is_refused_with_their_names(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        put(tmp_path / name / "1.HEIC")
+    refused("check", tmp_path, error="no images found in", hint=".heic files are not read")
 
 
 def test_long_lists_name_the_first_and_count_the_rest() -> None:

@@ -37,6 +37,12 @@ def left_out(path: Path, roots: Sequence[Path], used: Collection[Path]) -> list[
     ]
 
 
+def unread(path: Path) -> str:
+    """What to do about a folder by class whose images are all of kinds that are not read."""
+    kinds = sorted({file.suffix.lower() for file in path.glob("*/*")} & UNREAD)
+    return f"{', '.join(kinds)} files are not read: save them as JPEG or PNG" if kinds else ""
+
+
 def grouped(found: Iterable[LeftOut]) -> Iterator[str]:
     """A line for each reason: how many, why, and the first by name."""
     kinds: dict[str, list[str]] = {}
