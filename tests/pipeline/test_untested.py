@@ -14,6 +14,7 @@ from ardor.data import load
 from ardor.models.scores import logits_of, scores
 from ardor.pipeline.run import Run
 from ardor.pipeline.stages import evaluate
+from ardor.reporting.evaluation import read_evaluation
 from ardor.training.train import split_validation
 
 UNTESTED = ["--set", "data.test=0", "--set", "train.validation=0.34"]
@@ -77,6 +78,12 @@ def test_the_score_is_that_of_held_out_images_and_is_called_so(run: Path, tmp_pa
     )
     assert {k: found[f"held_out_{k}"] for k in expected} == pytest.approx(expected)
     assert "trained_held_out_accuracy" in found
+    kept = read_evaluation(run)
+    assert kept is not None
+    right = sum(kept.taken(name, name) for name in kept.classes)
+    assert kept.held_out
+    assert right / 4 == pytest.approx(found["held_out_accuracy"])
+    assert f"{right} of 4" in (run / "report.html").read_text()
     for name in ("model", "trained"):
         card = (run / name / "README.md").read_text()
         assert "| held-out accuracy |" in card
@@ -104,6 +111,7 @@ def test_it_is_finished_and_pruned_anew_it_is_not(run: Path) -> None:
     done("prune", run, "--threshold", "-1")
     assert Run.open(run).stages_left() == ["export", "evaluate", "report"]
     assert not [name for name in metrics(run) if "held_out" in name]
+    assert read_evaluation(run) is None
     done("resume", run)
     assert metrics(run)["held_out_images"] == 4
 
@@ -115,6 +123,7 @@ def test_without_held_out_images_there_is_no_score_in_words(data: Path, tmp_path
     assert "not measured: no test images, and none held out" in said
     assert metrics(run)["held_out_images"] == 0
     assert not [name for name in metrics(run) if name.endswith("accuracy")]
+    assert read_evaluation(run) is None
     assert "It was not measured" in (run / "model" / "README.md").read_text()
     assert "not measured" in (run / "report.html").read_text()
     assert not Run.open(run).stages_left()

@@ -133,11 +133,14 @@ def predictions_table(found: "Sequence[Prediction]") -> Table:
 
 def summary_table(found: "Summary") -> Table:
     """Counts, notes and problems of the data."""
+    from ardor.data.left_out import grouped
+
     rows: list[tuple[str, Any]] = [("data", found.name), ("image", "x".join(map(str, found.shape)))]
     rows += [
         (f"class {name}", f"{train} to train on, {test} to test")
         for name, (train, test) in found.classes.items()
     ]
     rows += [("note", note) for note in found.notes]
+    rows += [("left out", line) for line in grouped(found.left_out)]
     rows += [("problem", problem) for problem in found.problems or ["none found"]]
     return table("", ("", ""), rows)

@@ -24,6 +24,7 @@ def command() -> str:
 def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
     """Does these stages, or all that are not done, with progress; prints the figures."""
     from ardor.cli.tables import metrics_table
+    from ardor.data.left_out import files
     from ardor.pipeline.stages import do
     from ardor.reporting.exports import rows
     from ardor.reporting.read import exports_of, warnings_of
@@ -38,6 +39,9 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
             if stage == run.stages[0]:
                 for note in run.dataset.notes:
                     screen.say(f"images: {note}")
+                if left := files(run.dataset.left_out):
+                    named = shlex.join(["ardor", "check", run.place])
+                    screen.say(f"images: {left:,} files left out; '{named}' names them")
             screen.say(f"{stage} ...")
             with screen.watching(stage, following(run, stage) if stages is None else ""):
                 do(run, stage)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ardor.data.images import Dataset, Images
+from ardor.data.left_out import LeftOut
 
 IMBALANCE = 10  # times as many images in the largest class as in the smallest
 FEW = 10  # a class with fewer images is too small to measure anything
@@ -21,6 +22,7 @@ class Summary:
     classes: Mapping[str, tuple[int, int]]
     shape: tuple[int, int, int]
     notes: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
     problems: list[str]
 
 
@@ -28,7 +30,7 @@ def check(data: Dataset) -> Summary:
     """Counts class by class, with warnings."""
     classes = _counts(data)
     problems = [*_class_problems(classes), *_image_problems(data)]
-    return Summary(data.name, classes, data.shape, data.notes, problems)
+    return Summary(data.name, classes, data.shape, data.notes, data.left_out, problems)
 
 
 def _counts(data: Dataset) -> dict[str, tuple[int, int]]:

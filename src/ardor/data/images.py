@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ardor.data.left_out import LeftOut
 from ardor.errors import ArdorError
 
 
@@ -47,6 +48,7 @@ class Dataset:
     test: Images
     classes: tuple[str, ...]
     notes: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()  # files of the source that are not in it
 
     @property
     def shape(self) -> tuple[int, int, int]:

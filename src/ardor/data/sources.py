@@ -10,6 +10,7 @@ import torch
 
 from ardor.data import readers
 from ardor.data.images import Dataset, Images
+from ardor.data.left_out import unread
 from ardor.data.limit import Limit
 from ardor.data.pixels import recoloured, resized, spent
 from ardor.data.readers import Reader, ReadImages, Wanted
@@ -79,7 +80,8 @@ def _loaded(source: str, wanted: Wanted, test: float, seed: int) -> Dataset:
         notes.append(f"test: {test * 100:g} % of each class, held out" if test else UNTESTED)
     _check_training(train, found.classes, path)
     name = path.stem if path.is_file() else path.absolute().name
-    return Dataset(name, train, heldout, found.classes, (*found.notes, *notes))
+    notes = [*found.notes, *notes]
+    return Dataset(name, train, heldout, found.classes, tuple(notes), found.left_out)
 
 
 def _resolve(source: str) -> tuple[Reader, Path]:
@@ -91,9 +93,10 @@ def _resolve(source: str) -> tuple[Reader, Path]:
         if reader.recognises(path):
             return reader, path
     if source and path.is_dir():
+        hint = f"sort them as in {path / 'cat' / '1.png'}, or see `ardor list data` for other kinds"
         raise ArdorError(
             f"no images found in {path}; must hold a folder of images for each class",
-            f"sort them as in {path / 'cat' / '1.png'}, or see `ardor list data` for other kinds",
+            unread(path) or hint,
         )
     if source and path.exists():
         raise ArdorError(

@@ -10,18 +10,20 @@ from ardor import spaces
 from ardor.architecture import Architecture
 from ardor.errors import ArdorError
 from ardor.pipeline.resolve import searched_space
+from ardor.reporting.evaluation import FILE as EVALUATION
 from ardor.runtime.files import check_links, new_folder, read_json, read_object, write_json
 from ardor.runtime.origin import FORMAT, about
 from ardor.settings.merge import resolve
 from ardor.settings.sections import Config
 
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
-# Stage -> the file that it writes last; evaluate adds to metrics.json.
+# Stage -> the file that it writes; that of evaluate is for the report, its figures are metrics.
 WRITTEN = {
     "search": "architecture.json",
     "train": "trained/model.safetensors",
     "prune": "model/model.safetensors",
     "export": "export/exports.json",
+    "evaluate": EVALUATION,
     "report": "report.html",
 }
 SEARCHED = "searched/weights.safetensors"  # the found architecture's, learned in the supernet

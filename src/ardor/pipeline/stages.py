@@ -4,6 +4,9 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from ardor import methods
 from ardor.data import Images
 from ardor.errors import ArdorError
@@ -12,6 +15,7 @@ from ardor.models.card import card
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
+from ardor.pipeline import evaluation
 from ardor.pipeline.changes import CHANGEABLE
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.prune_stage import smaller
@@ -142,12 +146,16 @@ def evaluate(run: Run) -> Figures:
     Without test images it is scored on those held out of the training; without those, not at all.
     """
     which, images = scored_images(run)
-    results = {"": scored(run, run.plain(), images)}
+    logits = answers(run, run.plain(), images)
+    results = {"": scored(logits, images)}
     if run.done("prune"):
-        results["trained_"] = scored(run, pruned(run.trained(), float("inf")), images)
+        results["trained_"] = scored(
+            answers(run, pruned(run.trained(), float("inf")), images), images
+        )
         write(run.folder / "model" / "README.md", card(run.folder, run.model(), results[""], which))
     before = results.get("trained_", results[""])
     write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before, which))
+    evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
@@ -162,8 +170,8 @@ def scored_images(run: Run) -> tuple[str, Images]:
     return "held_out", split_validation(run.dataset.train, config.train, config.seed)[1]
 
 
-def scored(run: Run, model: Model, images: Images) -> dict[str, float]:
-    """Scores on these images; none where there are no images."""
+def answers(run: Run, model: Model, images: Images) -> Tensor:
+    """The logits of a network on these images, which must be of the classes it was trained for."""
     if model.classes != run.dataset.classes:
         raise ArdorError(
             f"classes of '{run.config.data.source}' are {', '.join(run.dataset.classes)}; "
@@ -171,12 +179,14 @@ def scored(run: Run, model: Model, images: Images) -> dict[str, float]:
             "put the images back as they were",
         )
     if not len(images):
-        return {}
+        return torch.empty(0, len(model.classes))
     runtime = run.runtime()
-    logits = logits_of(
-        runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
-    )
-    return scores(logits, images.labels)
+    return logits_of(runtime.place(model.net), images, model.normalise.to(runtime.device), runtime)
+
+
+def scored(logits: Tensor, images: Images) -> Figures:
+    """Scores of these answers; none where there are no images."""
+    return scores(logits, images.labels) if len(images) else {}
 
 
 def report(run: Run) -> Figures:

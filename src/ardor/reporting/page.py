@@ -25,6 +25,7 @@ from ardor.reporting.format import (
     setting,
     short,
 )
+from ardor.reporting.quality import quality
 from ardor.reporting.read import Run, read
 from ardor.reporting.runners_up import verdict
 from ardor.reporting.svg import render, stylesheet
@@ -55,6 +56,7 @@ def report(run: Path, choices: Sequence[Choice] = ()) -> str:
         style=Markup(stylesheet()),
         cards=list(_cards(found)),
         lead=_lead(found),
+        **quality(found.evaluation),
         **_found(found),
         bars=list(bars(*known)),
         strips=list(strips(*known)),

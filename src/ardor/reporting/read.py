@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ardor.architecture import Architecture, Choice, Probabilities, choices_from_json
 from ardor.errors import ArdorError
 from ardor.reporting.certainty import Strengths
+from ardor.reporting.evaluation import Evaluation, read_evaluation
 from ardor.reporting.format import number
 from ardor.reporting.runners_up import Other, others
 from ardor.runtime.files import read_json, read_log
@@ -33,6 +34,7 @@ class Run:
     curve: Mapping[str, Any]  # accuracy by parameters
     exports: Mapping[str, Any]  # by format
     warnings: list[str]  # of the search as a whole
+    evaluation: Evaluation | None  # answers to images that it has not seen
 
 
 def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
@@ -60,6 +62,7 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
         curve=_load(run / "curve.json"),
         exports=exports_of(run),
         warnings=_warnings(found),
+        evaluation=read_evaluation(run),
     )
 
 

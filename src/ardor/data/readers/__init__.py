@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ardor.data.images import Images
+from ardor.data.left_out import LeftOut
 from ardor.data.limit import Limit
 from ardor.errors import ArdorError
 
@@ -36,6 +37,7 @@ class ReadImages:
     test: Images | None
     classes: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Reader(Protocol):
