@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ardor.layers.choices import InputChoice, LayerChoice, WidthChoice
     from ardor.methods import Curvature, Method
     from ardor.models.model import Model
-    from ardor.pipeline.run import Run, load
+    from ardor.pipeline.open import load
+    from ardor.pipeline.run import Run
     from ardor.pipeline.verbs import resume, run, search, train
     from ardor.runtime.progress import Progress
     from ardor.settings.presets import preset
@@ -40,7 +41,7 @@ _HOMES = {
     "Run": "pipeline.run",
     "Space": "spaces",
     "WidthChoice": "layers.choices",
-    "load": "pipeline.run",
+    "load": "pipeline.open",
     "preset": "settings.presets",
     "resume": "pipeline.verbs",
     "run": "pipeline.verbs",

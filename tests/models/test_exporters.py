@@ -1,5 +1,6 @@
 """Every exporter: its files compute what the network does, wherever they are taken."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from safetensors.torch import load, save_file
 from torch import Tensor, nn
 
+import ardor
 from ardor.data import Normalise
 from ardor.errors import ArdorError
 from ardor.models import exporters
@@ -91,6 +93,21 @@ def test_the_onnx_file_names_what_it_takes_and_gives() -> None:
     graph = onnx.load_from_string(content).graph
     assert [i.name for i in graph.input] == ["pixels"]
     assert [o.name for o in graph.output] == ["logits"]
+
+
+def test_the_onnx_file_tells_classes_and_preprocessing_and_nothing_else() -> None:
+    for space in (SPACES["cells"], SPACES["vinnas"]):
+        model = model_of(space)
+        content = exporters.export("onnx", model, images(model, 2)).files["model.onnx"]
+        told = {each.key: each.value for each in onnx.load_from_string(content).metadata_props}
+        assert told.keys() == {"ardor", "classes", "preprocessing"}
+        assert told["ardor"] == ardor.__version__
+        assert tuple(json.loads(told["classes"])) == CLASSES
+        how = json.loads(told["preprocessing"])
+        assert tuple(how["shape"]) == model.shape
+        assert how["range"] == [0, 255]
+        assert how["colours"] == ("L" if model.shape[0] == 1 else "RGB")
+        assert f"'{how['colours']}'" in " ".join(how["steps"])
 
 
 def test_a_stranger_runs_the_python_file_without_ardor(tmp_path: Path) -> None:

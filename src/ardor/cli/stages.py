@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor import discover
-from ardor.cli.options import FOLDER, answering, changing, cli, existing, moving
+from ardor.cli.options import FOLDER, answering, changing, cli, existing, moving, trusting
 from ardor.cli.work import screen_of, work
 
 if TYPE_CHECKING:
@@ -152,14 +152,23 @@ _stage_command("report", "Write one HTML page of the run.")
 
 
 @cli.command()
-@existing
+@click.argument("folder", type=FOLDER, metavar="FOLDER")
 @click.argument("images", nargs=-1, required=True, type=FOLDER)
+@trusting
 @answering
 def predict(folder: Path, images: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
-    """Labels and probabilities for image files, or folders of them."""
+    """Labels and probabilities for image files, or folders of them.
+
+    FOLDER is that of a run, or of a model: a run's model/, wherever it was copied to.
+    """
     from ardor.cli.tables import predictions_table
     from ardor.models.predict import predict as predictions
-    from ardor.pipeline.run import load
+    from ardor.pipeline.open import network_in
 
-    found = predictions(load(folder), images)
-    screen_of(as_json, quiet).result([p.to_json() for p in found], predictions_table(found))
+    screen = screen_of(as_json, quiet)
+    model, which = network_in(folder)
+    found = predictions(model, images)
+    if which:
+        more = "" if which == "pruned" else ", as nothing was pruned yet"
+        screen.say(f"by the {which} network of {folder}{more}")
+    screen.result([p.to_json() for p in found], predictions_table(found))

@@ -2,15 +2,15 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
+from ardor.data.decode import pixels_of
 from ardor.data.limit import Limit
 from ardor.errors import ArdorError
 
@@ -73,39 +73,8 @@ def read_pictures(
 
 def _decode(path: Path, shape: tuple[int, int, int], limit: Limit) -> Tensor:
     """One image, upright, in 8 bits, covering the wanted size and cropped to its centre."""
-    channels, height, width = shape
     with _opened(path, limit) as image:
-        # A large JPEG is decoded at a fraction of its size, never under twice the wanted one.
-        image.draft(None, (2 * max(height, width), 2 * max(height, width)))
-        image.load()
-        flat, mode = _flat(_upright(image)), "L" if channels == 1 else "RGB"
-        flat = flat if flat.mode == mode else flat.convert(mode)
-        if flat.size != (width, height):
-            flat = ImageOps.fit(flat, (width, height), Image.Resampling.BILINEAR)
-        pixels = torch.from_numpy(np.array(flat))
-    return pixels.reshape(height, width, channels).permute(2, 0, 1)
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """The image turned as its EXIF record says; as it is where the record cannot be read."""
-    # Broken EXIF records raise of every kind, and the pixels are good.
-    with suppress(Exception):
-        ImageOps.exif_transpose(image, in_place=True)
-    return image
-
-
-def _flat(image: Image.Image) -> Image.Image:
-    """The image in 8 bits a channel, with what is transparent laid on white."""
-    if image.mode == "F":
-        raise ValueError("it holds floating-point pixels, whose range is unknown")
-    if image.mode in DEEP:
-        values = np.array(image, np.int32).clip(0, 65535)
-        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
-    if not image.has_transparency_data:
-        return image
-    white = Image.new("RGBA", image.size, "white")
-    white.alpha_composite(image if image.mode == "RGBA" else image.convert("RGBA"))
-    return white.convert("RGB")
+        return torch.from_numpy(pixels_of(image, *shape))
 
 
 @contextmanager

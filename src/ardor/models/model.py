@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture
 from ardor.data import Normalise
+from ardor.data.decode import told
 from ardor.errors import ArdorError
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.pruning.cut import fit_, record
@@ -77,7 +78,7 @@ class Model(nn.Module):
             **({"compact": cut} if cut else {}),
             "classes": list(self.classes),
             "preprocessing": {
-                "shape": list(self.shape),
+                **told(*self.shape),
                 "mean": self.normalise.mean.flatten().tolist(),
                 "std": self.normalise.std.flatten().tolist(),
             },

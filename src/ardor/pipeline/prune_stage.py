@@ -105,7 +105,7 @@ def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any
 def tune(run: Run, masked: Model, small: Model) -> tuple[Model, dict[str, float]]:
     """The pruned network fine-tuned, and its validation accuracy before and after."""
     settings, runtime = run.config.prune, run.runtime()
-    small.save(run.folder / "pruned", card=card(run.folder, small))
+    small.save(run.folder / "pruned", card=card("pruned", small))
     changes = {"epochs": settings.fine_tune, "rate": settings.rate, **TUNING}
     config = run.config.train.model_copy(update=changes)
     images = run.dataset.train

@@ -248,8 +248,3 @@ class Run:
     def metrics(self) -> dict[str, Any]:
         """All figures measured so far."""
         return self.record.read()
-
-
-def load(folder: Path | str, trust: Sequence[str] = ()) -> Model:
-    """The network of a run folder, ready to predict; `trust` as when a run is opened."""
-    return Run.open(folder, trust).model()

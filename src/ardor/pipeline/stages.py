@@ -91,14 +91,14 @@ def train(run: Run) -> Figures:
         runtime=runtime,
         searched=run.learned(),
     )
-    model.cpu().save(run.folder / "trained", card=card(run.folder, model))
+    model.cpu().save(run.folder / "trained", card=card("trained", model))
     return {}
 
 
 def prune(run: Run) -> Figures:
     """Zeroes weights that are only noise, removes channels without effect, and fine-tunes."""
     small, facts = smaller(run)
-    small.save(run.folder / "model", card=card(run.folder, small))
+    small.save(run.folder / "model", card=card("model", small))
     return facts
 
 
@@ -152,9 +152,9 @@ def evaluate(run: Run) -> Figures:
         results["trained_"] = scored(
             answers(run, pruned(run.trained(), float("inf")), images), images
         )
-        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results[""], which))
+        write(run.folder / "model" / "README.md", card("model", run.model(), results[""], which))
     before = results.get("trained_", results[""])
-    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before, which))
+    write(run.folder / "trained" / "README.md", card("trained", run.trained(), before, which))
     evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),

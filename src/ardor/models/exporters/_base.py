@@ -7,11 +7,13 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from ardor.data.decode import told
 from ardor.errors import ArdorError
 from ardor.layers.operations import Noise
 from ardor.models.model import Model
@@ -86,6 +88,15 @@ def largest_difference(
     pixels = pixels.float().cpu()
     ours, theirs = model(pixels), exporter.run(files, pixels)
     return float((ours - theirs).abs().max()), float(ours.abs().max())
+
+
+def facts(model: Model) -> dict[str, Any]:
+    """What a program needs besides the logits; nothing of the machine or the run."""
+    return {
+        "ardor": version("ardor"),
+        "classes": list(model.classes),
+        "preprocessing": told(*model.shape),
+    }
 
 
 @contextlib.contextmanager

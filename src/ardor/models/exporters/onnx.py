@@ -1,5 +1,6 @@
 """One ONNX file, which onnxruntime and most other runtimes read; timed on one thread."""
 
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import onnxruntime
 import torch
 from torch import Tensor
 
-from ardor.models.exporters._base import Exporter, Files, quiet
+from ardor.models.exporters._base import Exporter, Files, facts, quiet
 from ardor.models.model import Model
 
 OPSET = 20
@@ -23,7 +24,10 @@ TIMED, WARMUP = 60, 10  # rounds, and those of them that do not count
 
 
 class Onnx(Exporter):
-    """By the torch.export path; "pixels" (batch, channels, height, width) -> "logits"."""
+    """By the torch.export path; "pixels" (batch, channels, height, width) -> "logits".
+
+    Its metadata has the classes, and how a picture becomes pixels.
+    """
 
     file = "model.onnx"
     tolerance = 1e-4  # onnxruntime sums in another order
@@ -68,8 +72,14 @@ def to_onnx(model: Model) -> bytes:
     assert program is not None
     proto = program.model_proto
     strip_(proto)
+    onnx.helper.set_model_props(proto, {name: as_text(fact) for name, fact in facts(model).items()})
     onnx.checker.check_model(proto, full_check=True)
     return bytes(proto.SerializeToString())
+
+
+def as_text(fact: Any) -> str:
+    """A fact for the file's metadata: text as it is, all else as JSON."""
+    return fact if isinstance(fact, str) else json.dumps(fact)
 
 
 def strip_(proto: "onnx.ModelProto") -> None:

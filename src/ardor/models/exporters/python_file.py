@@ -8,6 +8,7 @@ import runpy
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
 import torch
@@ -16,8 +17,9 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from ardor.data.decode import text
 from ardor.errors import ArdorError, printable
-from ardor.models.exporters._base import Exporter, Files, quiet
+from ardor.models.exporters._base import Exporter, Files, facts, quiet
 from ardor.models.model import Model
 
 TEMPLATE = '''"""Tells {count} classes of images apart; needs torch and safetensors, nothing else.
@@ -26,10 +28,15 @@ TEMPLATE = '''"""Tells {count} classes of images apart; needs torch and safetens
     logits = network(pixels)  # (batch, {count}) of (batch, {shape}), pixels in 0..255
     label = CLASSES[logits[0].argmax()]
 
-Written by Ardor. Tensors in p_... were learned by gradients, those in b_... were not.
+With Pillow, a picture becomes pixels as PREPROCESSING says:
+
+    pixels = torch.from_numpy(pixels_of(Image.open("photo.jpg"), {shape}))[None]
+
+Written by Ardor {ardor}. Tensors in p_... were learned by gradients, those in b_... were not.
 """
 
 {imports}from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +44,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 CLASSES = {classes}
+PREPROCESSING = {preprocessing}
 
+
+{reader}
 
 class Network(nn.Module):
     """The network as it predicts: its normalisations are fixed."""
@@ -77,7 +87,11 @@ class PythonFile(Exporter):
             )
         nodes = needed(program)
         lines = list(body(nodes, {*weights(program)}))
+        known = facts(model)
         code = TEMPLATE.format(
+            ardor=known["ardor"],
+            preprocessing=pformat(known["preprocessing"], width=84, sort_dicts=False),
+            reader=text(),
             count=len(model.classes),
             shape=", ".join(map(str, model.shape)),
             classes=literal(model.classes),
