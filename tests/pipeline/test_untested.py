@@ -92,7 +92,7 @@ def test_the_score_is_that_of_held_out_images_and_is_called_so(run: Path, tmp_pa
     page = (run / "report.html").read_text()
     assert "Held-out accuracy, no test images" in page
     assert "Test accuracy" not in page
-    assert "held-out accuracy (no test images)" in plain(done("evaluate", run).out)
+    assert "accuracy on held-out images (no test" in plain(done("evaluate", run).out)
     new = ["--run", tmp_path / "new"]
     assert "test: no images" in done("search", opened.place, *new, *TINY, *UNTESTED).err
 
