@@ -45,7 +45,7 @@ from ardor.runtime.tensors import load as load_tensors
 from ardor.settings.merge import resolve
 from ardor.settings.sections import Config
 
-__all__ = ["STAGES", "Run", "load"]
+__all__ = ["STAGES", "Run"]
 
 
 @dataclass
