@@ -240,7 +240,18 @@ def test_the_command_line_sets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     x, y = np.arange(32 * 64, dtype=np.uint8).reshape(32, 8, 8), np.arange(32) % 2
     np.savez("images.npz", x=x, y=y)
     for given, expected in (("off", 0), ("5", 5)):
-        command = ["search", "images.npz", "--epochs", "0", "--run", given, "--shrink", given]
+        command = [
+            "search",
+            "images.npz",
+            "--method",
+            "random",
+            "--epochs",
+            "0",
+            "--run",
+            given,
+            "--shrink",
+            given,
+        ]
         result = CliRunner().invoke(cli, command, catch_exceptions=False)
         assert result.exit_code == 0, result.stderr
         assert json.loads(Path(given, "config.json").read_text())["search"]["shrink"] == expected

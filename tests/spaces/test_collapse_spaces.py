@@ -248,7 +248,7 @@ def test_a_run_with_noise_is_trained_and_tested_but_not_exported(tmp_path: Path)
         return CliRunner().invoke(cli, words, catch_exceptions=False).exit_code
 
     given = [word for pair in settings.items() for word in ("--set", "{}={}".format(*pair))]
-    with pytest.raises(ArdorError, match="draws noise, which no ONNX file can repeat"):
+    with pytest.raises(ArdorError, match="draws noise, which no exported file can repeat"):
         ardor("run", "digits", "--method", "darts", "--run", str(folder), *given)
     assert "noise" in (folder / "architecture.json").read_text().split("probabilities")[0]
     assert not (folder / "export").exists()
