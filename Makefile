@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test format
+.PHONY: demo test docs format
 
 demo: .venv/installed  ## search, train, prune, export and report on the built-in digits
 	$(BIN)/ardor run digits --preset digits
@@ -11,6 +11,9 @@ test: .venv/installed  ## lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal  # tests compute on one thread each
+
+docs: .venv/installed  ## links, commands, tables and code of README and docs
+	$(BIN)/python benchmarks/check_docs.py
 
 format: .venv/installed
 	$(BIN)/ruff format .

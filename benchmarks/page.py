@@ -1,25 +1,40 @@
-"""Writes docs/results/README.md, and the README's tables, from the JSON files beside it.
+"""Writes the tables of README and docs between their marks, from the JSON files of docs/results.
 
 .venv/bin/python benchmarks/page.py digits=runs/bench/digits/results.json   takes a result in
 .venv/bin/python benchmarks/page.py speed=runs/bench/speed/results.json     likewise
 .venv/bin/python benchmarks/page.py                                         writes the pages anew
+
+`<!-- results: NAME -->` has a table, `<!-- made: NAME -->` what made it, `<!-- costs: NAME -->`
+what is beside the ratios of speed, `<!-- front -->` the README's table; each up to `<!-- end -->`.
 """
 
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ardor.bench import tables
 from ardor.bench.plots import plots
 
+Results = dict[str, dict[str, Any]]
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-MARKED = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-
+MARKED = re.compile(r"(<!-- (\w+)(?:: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
+# Columns that are read after all others.
+LAST = ("operations kept", "kept", "collapse watch")
+# What the README shows: images, the result with them, its rows.
+FRONT = (
+    ("MNIST", "vinnas-mnist-small", {"vinnas-snr": "vinnas", "random": "random"}),
+    ("MNIST", "mnist-3000", {"vinnas-snr": "vinnas, at most 3,000"}),
+    ("Fashion-MNIST", "vinnas-fashion-small", {"vinnas-snr": "vinnas", "random": "random"}),
+    ("digits, 8x8", "digits", {"vinnas-snr": "vinnas", "darts": "darts", "rsps": "rsps"}),
+)
 
 # What each ratio is, and what it was meant to be.
 RATIOS = {
@@ -50,7 +65,33 @@ def table(result: dict[str, Any]) -> str:
     if result["bench"] in APART:
         return APART[result["bench"]](result)
     columns, rows = tables.cells(result)
-    return head(*columns) + "".join(f"| {' | '.join(named(row))} |\n" for row in rows)
+    order = sorted(range(len(columns)), key=lambda at: columns[at] in LAST)
+    lines = [f"| {' | '.join(named([row[at] for at in order]))} |\n" for row in rows]
+    return head(*(columns[at] for at in order)) + "".join(lines)
+
+
+def front(results: Results) -> str:
+    """The README's table: what networks come out, and how long they were searched for."""
+    lines = []
+    for images, name, rows in FRONT:
+        for row in results[name]["table"]:
+            if row["method"] in rows:
+                words = (images, rows[row["method"]], *front_row(row, results[name]["runs"]))
+                lines.append(f"| {' | '.join(words)} |\n")
+    columns = ("images", "method", "seeds", "test accuracy", "parameters left", "search")
+    return head(*columns) + "".join(lines)
+
+
+def front_row(row: Mapping[str, Any], runs: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Means over seeds, with the standard deviation of the accuracy."""
+    own = [run["metrics"]["stages"]["search"] for run in runs if run["method"] == row["method"]]
+    seconds = fmean(stage["seconds"] for stage in own)
+    return (
+        str(row["seeds"]),
+        tables.both(row, "test_accuracy", "{:.2%}"),
+        f"{row['nonzero_params']:,.0f}",
+        f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min",
+    )
 
 
 def named(row: list[str]) -> list[str]:
@@ -92,7 +133,22 @@ def failures(part: dict[str, Any] | None) -> str:
     return "not tried" if part is None else f"{len(part['failed'])} of {part['tried']}"
 
 
-APART: dict[str, Callable[[dict[str, Any]], str]] = {"speed": ratios, "campaign": campaign}
+def versions(result: dict[str, Any]) -> str:
+    """How many times as long each step takes as in an earlier version."""
+    lines = [
+        f"| {row['step']} | {row['before_seconds']:.3g} | {row['after_seconds']:.3g} "
+        f"| {row['ratio']:.3f} | {row['ratio_low']:.3f} to {row['ratio_high']:.3f} |"
+        for row in result["table"]
+    ]
+    columns = (f"CPU seconds at {result['before']}", f"at {result['after']}", "ratio", "spread")
+    return head("step", *columns) + "\n".join(lines) + "\n"
+
+
+APART: dict[str, Callable[[dict[str, Any]], str]] = {
+    "speed": ratios,
+    "campaign": campaign,
+    "two versions": versions,
+}
 
 
 def costs(result: dict[str, Any]) -> str:
@@ -127,11 +183,10 @@ def straight(result: dict[str, Any]) -> str:
     )
 
 
-def speed(result: dict[str, Any]) -> str:
-    """The section on speed."""
+def beside(result: dict[str, Any]) -> str:
+    """What is measured beside the ratios of speed."""
     parts = [
         SPEED.format(rounds=len(result["runs"]), **result["size"]),
-        ratios(result),
         COSTS.format(peak=result["peak_gflops"], threads=result["threads"]),
         costs(result),
         "How the cost of a step grows with one size, all others as above:",
@@ -142,58 +197,47 @@ def speed(result: dict[str, Any]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def grid(result: dict[str, Any]) -> str:
-    """The section on methods and seeds."""
-    spread = (
-        [] if result.get("measure") == "gradients" else ["Mean ± standard deviation over seeds."]
+def made(name: str, result: dict[str, Any]) -> str:
+    """What must be said of a result, the command and versions that made it, and all of it."""
+    over_seeds = result["bench"] not in APART and result.get("measure") != "gradients"
+    notes = ["Mean ± standard deviation over seeds."] if over_seeds else []
+    notes += tables.notes({"table": [], **result})
+    versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
+    by = (
+        f"Made by `{result['command']}` at {result['commit']}; {versions}; "
+        f"the whole of it: [{name}.json]({name}.json)"
     )
-    words = [*spread, *tables.notes(result)]
-    return " ".join(words) + "\n\n" + table(result)
+    rows = [f"- {row}: `{command}`" for row, command in result.get("commands", {}).items()]
+    return "\n\n".join(filter(None, [" ".join(notes), by, "\n".join(rows)])) + "\n"
 
 
-def withstood(result: dict[str, Any]) -> str:
-    """The section on bad cases."""
-    return "\n\n".join(filter(None, [result.get("note"), campaign(result)]))
+def renewed(text: str, results: Results) -> str:
+    """A page with all that stands between its marks made anew, where there is a result for it."""
+
+    def content(mark: re.Match[str]) -> str:
+        opening, kind, name, end = mark.groups()
+        if kind == "front":
+            return opening + front(results) + end
+        if name not in results:
+            return mark[0]
+        kinds = {"results": table, "costs": beside, "made": partial(made, name)}
+        return opening + kinds[kind](results[name]) + end
+
+    return MARKED.sub(content, text)
 
 
-SECTIONS = {"speed": speed, "campaign": withstood}
-
-
-def page(results: dict[str, dict[str, Any]]) -> str:
-    """All benches, with what made them."""
-    parts = ["# Results", "", "Written by `benchmarks/page.py`."]
-    for name, result in results.items():
-        pictures = [f"![{plot}]({name}-{plot}.svg)\n\n" for plot in plots(result)]
-        versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
-        made = (
-            f"`{result['command']}` at {result['commit']}; {versions}; the whole of it: "
-            f"[{name}.json]({name}.json)"
-        )
-        section = SECTIONS.get(result["bench"], grid)(result)
-        parts += ["", f"## {name}", "", section, *pictures, made, *commands(result)]
-    return "\n".join(parts) + "\n"
-
-
-def commands(result: dict[str, Any]) -> list[str]:
-    """What makes the first run of each row by itself."""
-    rows = result.get("commands", {}).items()
-    return ["", *(f"- {row}: `{command}`" for row, command in rows)] if rows else []
-
-
-def readme(text: str, results: dict[str, dict[str, Any]]) -> str:
-    """The README with the tables between its marks made anew, those that have a result."""
-    return MARKED.sub(
-        lambda m: m[1] + table(results[m[2]]) + m[3] if m[2] in results else m[0], text
-    )
-
-
-def load() -> dict[str, dict[str, Any]]:
+def load() -> Results:
     """Every result that is kept."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
 
 
+def pages() -> list[Path]:
+    """Everything that is written for people, in which marks can stand."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
 def main() -> None:
-    """Takes new results in, and writes both pages."""
+    """Takes new results in, and writes plots and pages."""
     for argument in sys.argv[1:]:
         name, _, source = argument.partition("=")
         shutil.copyfile(source, RESULTS / f"{name}.json")
@@ -201,9 +245,8 @@ def main() -> None:
     for name, result in results.items():
         for plot, svg in plots(result).items():
             (RESULTS / f"{name}-{plot}.svg").write_text(svg)
-    (RESULTS / "README.md").write_text(page(results))
-    path = ROOT / "README.md"
-    path.write_text(readme(path.read_text(), results))
+    for path in pages():
+        path.write_text(renewed(path.read_text(), results))
 
 
 if __name__ == "__main__":

@@ -144,7 +144,10 @@ ENTRIES = {
     "metrics.json": "format stages stages.search stages.search.seconds stages.train.peak_memory_mb "
     "test_accuracy test_nll params threshold onnx_max_difference latency_ms taken_out",
     "architecture.json": "format space settings settings.image settings.channels settings.layout "
-    "kept kept.reduce/0>2 kept.reduce/0>2.0 probabilities probabilities.reduce/0>2 "
+    "kept kept.reduce/0>2 kept.reduce/0>2.0 choices choices.1 choices.1.name choices.1.kind "
+    "choices.1.options choices.1.copies choices.1.place choices.1.place.title "
+    "choices.1.place.shrinks choices.1.source choices.1.target choices.1.families "
+    "probabilities probabilities.reduce/0>2 "
     "probabilities.reduce/0>2.skip_connect strengths strengths.reduce/0>2 "
     "strengths.reduce/0>2.skip_connect left candidates candidates.0 candidates.0.kept "
     "candidates.0.held_out_nll probability runners_up runners_up.0 runners_up.0.kept "

@@ -39,8 +39,8 @@ the network is trained on test images as well | stages.py | images_apart:decide 
 + __import__("torch").cat([getattr(half, name) for half in (run.dataset.train, run.dataset.test)])
 + for name in ("pixels", "labels"))),
 the test figures are of training images | stages.py | images_apart:test_figures prune_curve:looks
-- images = run.dataset.test
-+ images = run.dataset.train
+- return "test", run.dataset.test
++ return "test", run.dataset.train
 the pruning curve is of test images | pruning.py | prune_curve:looks
 - split_validation(run.dataset.train
 + split_validation(run.dataset.test

@@ -3,19 +3,25 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ardor.runtime import waiting
+
 if TYPE_CHECKING:
     from ardor.architecture import Architecture, Choice, Place
     from ardor.bayes import Gates
     from ardor.errors import ArdorError, Interrupted
+    from ardor.layers.choices import InputChoice, LayerChoice, WidthChoice
     from ardor.methods import Curvature, Method
     from ardor.models.model import Model
-    from ardor.pipeline.run import Run, load
+    from ardor.pipeline.open import load
+    from ardor.pipeline.run import Run
     from ardor.pipeline.verbs import resume, run, search, train
     from ardor.runtime.progress import Progress
     from ardor.settings.presets import preset
     from ardor.spaces import Net, Space
 
     __version__: str
+
+waiting.ask()  # before torch is loaded
 
 # Loaded when first asked for: `ardor --help` must not wait for torch.
 _HOMES = {
@@ -24,7 +30,9 @@ _HOMES = {
     "Choice": "architecture",
     "Curvature": "methods",
     "Gates": "bayes",
+    "InputChoice": "layers.choices",
     "Interrupted": "errors",
+    "LayerChoice": "layers.choices",
     "Method": "methods",
     "Model": "models.model",
     "Net": "spaces",
@@ -32,7 +40,8 @@ _HOMES = {
     "Progress": "runtime.progress",
     "Run": "pipeline.run",
     "Space": "spaces",
-    "load": "pipeline.run",
+    "WidthChoice": "layers.choices",
+    "load": "pipeline.open",
     "preset": "settings.presets",
     "resume": "pipeline.verbs",
     "run": "pipeline.verbs",
@@ -46,7 +55,9 @@ __all__ = [
     "Choice",
     "Curvature",
     "Gates",
+    "InputChoice",
     "Interrupted",
+    "LayerChoice",
     "Method",
     "Model",
     "Net",
@@ -54,6 +65,7 @@ __all__ = [
     "Progress",
     "Run",
     "Space",
+    "WidthChoice",
     "__version__",
     "load",
     "preset",

@@ -17,18 +17,18 @@ LEAST = 2**30  # bytes of address space: torch alone maps 700 MB
 class Signals:
     """SIGINT and SIGTERM: the first asks the command to end, any other ends it at once."""
 
-    asked = False
-    at_once = True  # also where nobody is there to be asked: before the command, and after it
+    signalled = False
+    at_once = True  # before and after the command, when no code could react
 
     def heed(self) -> None:
-        """From now on no signal ends the program but with its own exit code, and quietly."""
+        """Handles signals from now on: the program ends quietly, with its own exit code."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.end)
         sys.unraisablehook = self.swallowed
 
     def end(self, number: int, frame: FrameType | None) -> None:
-        """Called between any two steps of the program."""
-        first, self.asked = not self.asked, True
+        """The handler of a signal, which Python may call between any two instructions."""
+        first, self.signalled = not self.signalled, True
         if not self.at_once:
             self.at_once = True
             raise KeyboardInterrupt
@@ -40,13 +40,13 @@ class Signals:
         os._exit(INTERRUPTED)
 
     def swallowed(self, error: Any) -> None:
-        """What was raised where Python cannot pass it on, as when it frees memory."""
+        """Handles an exception that Python cannot raise, such as one while it frees memory."""
         if error.exc_type is KeyboardInterrupt:
             os._exit(INTERRUPTED)
         sys.__unraisablehook__(error)
 
     def ignore(self) -> None:
-        """The command is over: nothing can change how it ended."""
+        """Ignores signals, as the command is over and its exit code known."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
@@ -55,16 +55,13 @@ def main() -> NoReturn:
     """Runs a command; what a user can cause ends in one line and a hint, never in a traceback."""
     signals = Signals()
     signals.heed()
-    # Threads that wait for each other sleep: spinning, they would take the time of whatever else
-    # runs, and on a busy machine that of one another. On an idle one it makes no difference.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         signals.at_once = False
         code = _run()
         signals.at_once = True
-        code = INTERRUPTED if signals.asked else code
+        code = INTERRUPTED if signals.signalled else code
     except BaseException:
-        if not signals.asked:
+        if not signals.signalled:
             raise
         signals.at_once = True
         code = _interrupted()
@@ -73,7 +70,7 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    """The exit code of the command, which has been told what went wrong."""
+    """Runs the command and reports what went wrong; returns the exit code."""
     # Only here: a signal may come while they are loaded.
     import click
 
@@ -89,30 +86,32 @@ def _run() -> int:
         context = error.ctx if isinstance(error, click.UsageError) else None
         path = context.command_path if context else "ardor"
         words = " ".join(error.format_message().split())
-        return _told(words, f"see '{path} --help'", error.exit_code)
+        return _reported(words, f"see '{path} --help'", error.exit_code)
     except ArdorError as error:
-        return _told(str(error), error.hint, error.code)
+        return _reported(str(error), error.hint, error.code)
     except Interrupted as error:
-        return _told(str(error), error.hint, INTERRUPTED)
+        return _reported(str(error), error.hint, INTERRUPTED)
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except OSError as error:
         what = f"use '{error.filename}'" if error.filename else "go on"
-        return _told(f"cannot {what}: {reason(error)}", "free some space, or use another place", 1)
+        return _reported(
+            f"cannot {what}: {reason(error)}", "free some space, or use another place", 1
+        )
     except (MemoryError, RuntimeError) as error:
         # Torch says "can't allocate memory" or "out of memory. Tried to allocate" of a device.
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        return _told("not enough memory", _way_out(sys.argv[1:2]), 1)
+        return _reported("not enough memory", _way_out(sys.argv[1:2]), 1)
     return 0
 
 
 def _interrupted() -> int:
-    return _told("interrupted", AGAIN, INTERRUPTED)
+    return _reported("interrupted", AGAIN, INTERRUPTED)
 
 
 def _way_out(command: list[str]) -> str:
-    """What needs less memory, by what was asked for."""
+    """The hint for less memory, by command."""
     parts = {
         "run": "--set search.accumulate=4 --set train.accumulate=4",
         "search": "--set search.accumulate=4",
@@ -124,7 +123,7 @@ def _way_out(command: list[str]) -> str:
 
 
 def _check_addresses() -> None:
-    """Ends where the libraries cannot even be loaded: with less they crash, or wait for ever."""
+    """An ArdorError if libraries cannot be loaded: with less memory they crash or hang."""
     from ardor.errors import ArdorError
 
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -136,7 +135,7 @@ def _check_addresses() -> None:
 
 
 def _prepare_streams() -> None:
-    """Warnings go to stderr in a line each; no name is one that a terminal cannot show."""
+    """Sends warnings to stderr, a line each; characters that cannot be shown are escaped."""
     import io
     import logging
     import threading
@@ -159,13 +158,13 @@ def _prepare_streams() -> None:
 
 
 def _aside(error: Any) -> None:
-    """What a thread of TensorBoard's could not write: the command says so itself."""
+    """Ignores errors of the disk in TensorBoard's thread: the command reports them itself."""
     if not issubclass(error.exc_type, OSError):
         sys.excepthook(error.exc_type, error.exc_value, error.exc_traceback)
 
 
-def _told(message: str, hint: str, code: int) -> int:
-    """Says one line each, whatever a folder is called and however long a value is; the code."""
+def _reported(message: str, hint: str, code: int) -> int:
+    """Writes message and hint, a line each, shortened if they are long; returns the code."""
     from ardor.errors import printable
 
     for word, text in (("error", message), ("hint", hint)):

@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, TypeGuard, TypeVar
 
@@ -53,8 +53,17 @@ def names(package: ModuleType) -> list[str]:
     return sorted(name for name in found if not name.startswith("_"))
 
 
-def find(package: ModuleType, name: str, base: type[T]) -> type[T]:
-    """The one subclass of `base` in the module `name`; a dotted name is a user's own module."""
+def find(
+    package: ModuleType,
+    name: str,
+    base: type[T],
+    *,
+    otherwise: Callable[[ModuleType], list[type[T]]] = lambda module: [],
+) -> type[T]:
+    """The one subclass of `base` in the module `name`; a dotted name is a user's own module.
+
+    A module of one's own without any may say it in another way, as `otherwise` finds.
+    """
     kind = base.__name__.lower()
     check_name(kind, name)
     if not is_dotted(name) and name not in names(package):
@@ -67,6 +76,7 @@ def find(package: ModuleType, name: str, base: type[T]) -> type[T]:
         and issubclass(thing, base)
         and thing.__module__ == module.__name__
     ]
+    found = found or otherwise(module)
     if len(found) != 1:
         raise ArdorError(
             f"module '{name}' has {len(found)} classes of kind {kind}; it must have one",

@@ -1,4 +1,4 @@
-"""What a user can cause, as one line that names the value and a hint that names the way out."""
+"""Errors that a user can cause: one line that names the value, and a hint for the way out."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -23,12 +23,12 @@ class Interrupted(Exception):
 
 
 def reason(error: Exception) -> str:
-    """What an exception says, without the path that an OSError repeats."""
+    """The message of an exception, without the path that an OSError repeats."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def printable(text: str) -> str:
-    """Text as one line of what a terminal shows; what it would obey is spelled out instead."""
+    """Text in one line for a terminal, with control characters spelled out."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -9,7 +9,7 @@ def cosine(progress: float) -> float:
 
 
 def linear(progress: float, *, last: float = 0.02) -> float:
-    """From 1 down to 0 in a line, but for a `last` share, where it falls a fifth as fast.
+    """From 1 down to 0 in a line; in the `last` share it falls a fifth as fast.
 
     As P-DARTS and PC-DARTS train on ImageNet: the line would end five epochs before the 250th, and
     these five have rates of their own. Their code changes the rate by the epoch; here the two lines
@@ -34,7 +34,7 @@ def warm_up(progress: float, *, until: float) -> float:
 
 
 def round_at(progress: float, rounds: int) -> tuple[int, float]:
-    """Which of equal rounds that is in, from 0 on, and how far on in it; the end is the last's."""
+    """The number of the round, from 0 on, and the progress in it; the end is in the last one."""
     number = min(int(progress * rounds), rounds - 1)
     return number, progress * rounds - number
 

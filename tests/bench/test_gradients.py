@@ -16,7 +16,7 @@ from ardor.bench import gradients, tables
 from ardor.bench.gradients import Problem
 from ardor.bench.runs import benches
 from ardor.cli import cli
-from ardor.cli.tables import bench_table
+from ardor.cli.bench_tables import bench_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -12,11 +12,23 @@ import page  # noqa: E402
 def test_the_pages_are_what_the_results_say() -> None:
     results = page.load()
     assert results
-    assert (page.RESULTS / "README.md").read_text() == page.page(results)
-    text = (ROOT / "README.md").read_text()
-    assert page.MARKED.search(text)
-    assert page.readme(text, results) == text
-    assert set(results) == {found[2] for found in page.MARKED.finditer(text)}
+    shown: dict[str, set[str]] = {"results": set(), "made": set()}
+    for path in page.pages():
+        text = path.read_text()
+        assert page.renewed(text, results) == text, path
+        for _, kind, name, _ in page.MARKED.findall(text):
+            shown.setdefault(kind, set()).add(name)
+    assert shown["results"] == shown["made"] == set(results)
+    assert shown["costs"] == {"speed"}
+    assert "front" in shown
+
+
+def test_every_plot_of_a_result_is_on_a_page_and_as_it_says() -> None:
+    pages = "".join(path.read_text() for path in page.RESULTS.glob("*.md"))
+    for name, result in page.load().items():
+        for plot, svg in page.plots(result).items():
+            assert (page.RESULTS / f"{name}-{plot}.svg").read_text() == svg
+            assert f"({name}-{plot}.svg)" in pages
 
 
 def test_results_carry_what_made_them() -> None:

@@ -108,6 +108,17 @@ def test_noise_that_searches_keep_is_counted() -> None:
     assert row["noise_share_std"] == pytest.approx(0.25 * 2**0.5)
 
 
+def test_a_result_says_families_and_an_older_one_has_those_of_the_operations() -> None:
+    cost = {"metrics": {"stages": {"search": {"seconds": 1.0}}}}
+    older = {"operations": {"skip_connect": 5, "max_pool_3x3": 2, "lab_warp": 1}, "edges": 8}
+    said = {**older, "families": {"skip": 5, "pool": 2, "other": 1}}
+    rows = [Searches().row("darts", [{**cost, "kept": kept}]) for kept in (older, said)]
+    assert rows[0] == rows[1]
+    assert (rows[0]["skip_share"], rows[0]["pool_share"]) == (5 / 8, 2 / 8)
+    own = {"operations": {"straight": 4, "mb3": 4}, "edges": 8, "families": {"skip": 4, "conv": 4}}
+    assert Searches().row("darts", [{**cost, "kept": own}])["skip_share"] == 0.5
+
+
 def test_a_papers_table_selects_twice_from_one_search(
     small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,5 +303,5 @@ def test_a_table_to_read_has_what_was_measured_and_what_is_printed() -> None:
     assert measured.startswith("| `vinnas-snr` | 2 | 99.00% ± 0.10% (99.20%) | 2,000 ± 10 (2,005) ")
     assert "| 12 ± 3 s | 9 ± 0 s |" in measured
     assert "| 4.0 kinds, 1.25 nats | 25% skips, 50% pools, 12% noise, 1 of 2 collapsed" in measured
-    assert printed.startswith("| `vinnas-snr`, as printed |  | 99.82 ± 0.23 (99.87) % |")
+    assert printed.startswith("| `vinnas-snr`, as published |  | 99.82 ± 0.23 (99.87) % |")
     assert any("first version" in note for note in tables.notes(result))

@@ -13,7 +13,7 @@ from rich.console import Console
 from ardor.bench.speed import speed
 from ardor.bench.speed.contenders import CONTENDERS, Size
 from ardor.bench.speed.plain_darts import PlainDarts
-from ardor.cli.tables import bench_table
+from ardor.cli.bench_tables import bench_table
 from ardor.errors import ArdorError
 from ardor.spaces.cells import Cells
 

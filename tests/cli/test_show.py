@@ -6,20 +6,23 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from reporting.test_page import EVIL, Page
+from reporting.test_page import EVIL, Page, evil_choices
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, choices_to_json
 from ardor.cli import cli
 from ardor.errors import ArdorError
 from ardor.reporting import report
 from ardor.reporting.runners_up import Other, others, verdict
+from ardor.spaces.cells import Cells
 
 KEPT = {
     "normal/>2": ("0", "1"),
     "normal/0>2": ("sep_conv_3x3",),
     "normal/1>2": ("skip_connect",),
 }
-FOUND = Architecture.of("cells", {}, KEPT)
+SPACE = Cells(layout="N", states=1, ops="sep_conv_3x3,skip_connect,max_pool_3x3,none")
+FOUND = SPACE.architecture(KEPT)
+CHOICES = {"choices": choices_to_json(SPACE.choices)}
 STRENGTHS = {
     "normal/0>2": {
         "sep_conv_3x3": {"mean": 0.51, "variance": 0.0002, "snr": 2550.0},
@@ -31,6 +34,7 @@ RIVAL = {"kept": {**KEPT, "normal/1>2": ["max_pool_3x3"]}, "probability": 0.0931
          "times_as_likely": 0.31, "standard_error": 0.0123}  # fmt: skip
 CONTENT: dict[str, Any] = {
     **FOUND.to_json(),
+    **CHOICES,
     "probabilities": {
         "normal/0>2": {"sep_conv_3x3": 0.97, "max_pool_3x3": 0.0, "none": 0.0},
         "normal/1>2": {"skip_connect": 0.75, "max_pool_3x3": 0.25},
@@ -96,6 +100,29 @@ def test_files_without_strengths_are_shown_as_ever(tmp_path: Path) -> None:
     assert "vinnas" in result.exception.hint
 
 
+def test_an_older_file_is_shown_as_a_new_one_is(tmp_path: Path) -> None:
+    old = {key: value for key, value in CONTENT.items() if key != "choices"}
+    for options in ((), ("--all",), ("--runners-up", "5")):
+        assert show(tmp_path, old, *options).stdout == show(tmp_path, CONTENT, *options).stdout
+
+
+def test_an_older_file_of_a_space_that_is_not_here_is_a_list(tmp_path: Path) -> None:
+    old = {**FOUND.to_json(), "space": "lab.lost"}
+    assert [row[:4] for row in rows(show(tmp_path, old))] == [
+        ["normal/0>2", "", "", "sep conv 3×3"],
+        ["normal/1>2", "", "", "skip connect"],
+        ["normal/>2", "", "", "0, 1"],
+    ]
+
+
+@pytest.mark.parametrize("forged", [3, [{}], [[]], [{**CHOICES["choices"][1], "target": 0}]])
+def test_choices_that_are_none_are_refused(tmp_path: Path, forged: Any) -> None:
+    result = show(tmp_path, {**CONTENT, "choices": forged})
+    assert isinstance(result.exception, ArdorError)
+    assert "the choices of the architecture are broken" in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
 def test_strengths_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     result = show(tmp_path, {**CONTENT, "strengths": {"normal/0>2": {"none": {"mean": "much"}}}})
     assert isinstance(result.exception, ArdorError)
@@ -138,9 +165,11 @@ def test_what_is_likelier_by_chance_alone_is_not_called_likelier(
 def test_entries_that_make_no_sense_are_passed_over() -> None:
     numbers = ["x", float("nan"), -1, None, True]
     strange = [3, {}, {**RIVAL, "kept": 3}, *({**RIVAL, "times_as_likely": n} for n in numbers)]
-    assert list(others(strange, FOUND)) == list(others("x", FOUND)) == []
+    assert (
+        list(others(strange, FOUND, SPACE.choices)) == list(others("x", FOUND, SPACE.choices)) == []
+    )
     partly = [{**RIVAL, "kept": {"normal/0>2": 7, "normal/1>2": [["a"]]}, "standard_error": "x"}]
-    (other,) = others(partly, FOUND)
+    (other,) = others(partly, FOUND, SPACE.choices)
     assert other.error == 0
     assert other.apart == ("normal 1 → 2: ['a'], not skip connect",)
 
@@ -183,6 +212,7 @@ def test_names_and_numbers_of_strangers_do_no_harm(tmp_path: Path) -> None:
     strange = {choice: {EVIL: numbers, "x": 3} for choice in kept}
     found = {
         **Architecture.of(EVIL, {}, kept).to_json(),
+        "choices": choices_to_json(evil_choices()),
         "strengths": {**strange, "y": 3},
         "probability": "<b>",
         "runners_up": [{"kept": {EVIL: [f"<b>{EVIL}"]}, "times_as_likely": 2.0}],

@@ -41,7 +41,7 @@ def test_a_source_that_no_reader_knows_is_refused(tmp_path: Path) -> None:
         ({"size": 5}, "size is 5; must be 0 or at least 8"),
         ({"size": -1}, "size is -1"),
         ({"channels": 2}, "channels is 2; must be 0, 1 or 3"),
-        ({"test": 0.0}, "test is 0.0; must lie between 0 and 1"),
+        ({"test": -0.1}, "test is -0.1; must lie between 0 and 1"),
         ({"test": 1.5}, "test is 1.5"),
     ],
 )

@@ -81,7 +81,7 @@ def test_all_images_together_have_a_limit(tmp_path: Path) -> None:
 
 def test_half_of_what_is_free_may_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, "a", "b")
-    monkeypatch.setattr("ardor.data.limit.left", lambda: 8.0 * MB)
+    monkeypatch.setattr("ardor.data.limit.available_memory", lambda: 8.0 * MB)
     refused(tmp_path, "needs 60 MB of memory; 4 MB are allowed", size=1024)
 
 

@@ -185,6 +185,7 @@ READERS = {
     "metrics.json": "compare",
     "architecture.json": "show",
     "curve.json": "report",
+    "evaluation.json": "report",
     "log.jsonl": "report",
     "trained/config.json": "prune",
     "trained/model.safetensors": "prune",

@@ -32,6 +32,7 @@ SETTINGS = [
     ("--set seed=true", "seed = True must be a whole number", ""),
     ("--seed -1", "seed = -1 must be greater than or equal to 0", ""),
     ("--epochs -1", "search.epochs = -1 must be greater than or equal to 0", ""),
+    ("--epochs 0", "search.epochs = 0 must be at least 1: nothing would be", "--method random"),
     ("--epochs 1000000", "search.epochs = 1000000 must be less than or equal to 99999", ""),
     ("--set search.rounds=99999", "search.rounds = 99999 must be less than or equal to 100", ""),
     ("--set search.weight_decay=1e308", "search.weight_decay = 1e+308 must be less than", ""),
@@ -88,7 +89,7 @@ SETTINGS = [
     ("--set method.name=5", "method.name = 5 must be the name of a method", ""),
     ("--set data.size=4", "data.size is 4; must be 0 or at least 8", ""),
     ("--set data.channels=2", "data.channels = 2 must be 0, 1 or 3", ""),
-    ("--set data.test=0", "data.test is 0.0; must lie between 0 and 1", ""),
+    ("--set data.test=1", "data.test = 1 must be less than 1", ""),
     ("--set data.test=0.9", "class 'a' in", "lower data.test"),
     ("--set data.source=nowhere", "no such file or folder: 'nowhere'", ""),
     ("--config nowhere.toml", "'nowhere.toml': No such file or directory", "TOML"),
@@ -97,6 +98,17 @@ SETTINGS = [
     ("--config binary.toml", "cannot read settings from 'binary.toml': ", "TOML"),
     ("--config wrong.toml", "search.batch = -3 must be greater than or equal to 2", ""),
 ]
+
+
+def test_a_network_from_scratch_needs_an_epoch_and_chance_needs_none(data: Path) -> None:
+    error, hint = "train.epochs = 0 must be at least 1 with train.start = 'scratch'", "start=search"
+    for words in (["--set", "train.epochs=0"], ["--method", "random", "--epochs", "0"]):
+        for dry in ([], ["--dry-run"]):
+            arguments = ("run", data, "--run", "new", *TINY, *words, *dry)
+            refused(*arguments, error=error, hint=hint)
+    assert not Path("new").exists()
+    done("search", data, "--run", "new", *TINY, "--method", "random", "--epochs", "0")
+    refused("train", "new", "--epochs", "0", error=error, hint=hint)
 
 
 @pytest.mark.parametrize(("words", "error", "hint"), SETTINGS, ids=[s[0][:60] for s in SETTINGS])

@@ -146,7 +146,7 @@ def test_names_never_command_the_terminal(run: Path, data: Path, tmp_path: Path)
 def test_a_card_shows_names_as_they_are(run: Path) -> None:
     names = ["<script>a</script>|`b`\n---\n# c", "[d](https://e.f) *g* &lt;"]
     edit(run / "model" / "config.json", put("classes", value=names))
-    written = card(run, ardor.load(run))
+    written = card("model", ardor.load(run))
     assert (
         r"apart: &lt;script&gt;a&lt;/script&gt;\|\`b\`\\n---\\n\# c, "
         r"\[d\]\(https\://e\.f\) \*g\* &amp;lt;." in written

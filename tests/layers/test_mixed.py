@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ardor.layers.blocks import Block, Chain, FactorizedReduce
+from ardor.layers.blocks import Block, Chain
+from ardor.layers.convolutions import FactorizedReduce
 from ardor.layers.mixed import DropPath, Mixed, Terms, add_up, output, shut
 from ardor.layers.operations import OPS, Style, halve, squeeze
 from ardor.layers.variational import VariationalConv2d

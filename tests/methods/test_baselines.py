@@ -1,5 +1,6 @@
 """The methods that others are compared with: what they draw, what they compute, what they keep."""
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -175,7 +176,7 @@ def test_gates_have_no_gradient_while_only_weights_learn(
     monkeypatch.setattr(loop.net, "heads", watched)
     step(loop)
     assert learning == [{True}, {False}]
-    assert all(gate.requires_grad for gate in loop.gates)
+    assert all(gate.requires_grad for gate in loop.learner.gates)
 
 
 def space_of(space: dict[str, Any], **method: Any) -> dict[str, Any]:
@@ -371,3 +372,22 @@ def test_a_space_of_another_shape_will_do(name: str) -> None:
     method = methods.make(name, Toy(), {})
     assert method.sample(2, 0.5)["look"].shape == (1, 1, 3)
     Toy().check(method.draw(1)[0])
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_method_is_final_and_overrides_nothing_that_its_family_has_written(name: str) -> None:
+    """Only what `Method` leaves open is filled in, once, in the class or in an abstract parent."""
+    final = methods.find(name)
+    family = [cls for cls in inspect.getmro(final) if issubclass(cls, Method) and cls is not Method]
+    assert not any(
+        issubclass(methods.find(other), final) for other in methods.names() if other != name
+    )
+    written = [
+        key
+        for cls in family
+        for key, thing in vars(cls).items()
+        if (inspect.isfunction(thing) or isinstance(thing, staticmethod)) and key != "__init__"
+    ]
+    assert len(written) == len(set(written))
+    fixed = {"choices", "gather", "given_up", "remaining", "scatter"}
+    assert not fixed.intersection(written)

@@ -15,7 +15,7 @@ from ardor.data import Images
 from ardor.methods.random import Random
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import search
-from ardor.searching.result import Found
+from ardor.searching.result import SearchResult
 from ardor.settings.merge import resolve
 from ardor.spaces.cells import Cells
 
@@ -45,7 +45,7 @@ def textures(count: int = 192) -> Images:
     return Images((255 * pixels).to(torch.uint8), labels)
 
 
-def find(name: str, run: Path) -> Found:
+def find(name: str, run: Path) -> SearchResult:
     own = {"search": dict(methods.find(name).search)}
     tiny = {"search": {"epochs": 8, "batch": 32, "augment": [], **STEEP}}
     images, runtime = textures(), Runtime.start("cpu", 0)

@@ -101,9 +101,11 @@ def test_a_method_that_has_drawn_can_be_copied() -> None:
 
 def test_annealing_is_by_progress_and_apart_for_operations_and_edges() -> None:
     method = SiVdnas(SPACE, anneal_edges=0.9)
-    assert [method.left("op", at / 50) for at in (0, 1, 50)] == pytest.approx([1, 0.95, 0.95**50])
-    assert method.left("edge", 0.5) == pytest.approx(0.9**25)
-    assert SiVdnas(SPACE, noise="gaussian").left("op", 1.0) == 1.0
+    assert [method.annealed("op", at / 50) for at in (0, 1, 50)] == pytest.approx(
+        [1, 0.95, 0.95**50]
+    )
+    assert method.annealed("edge", 0.5) == pytest.approx(0.9**25)
+    assert SiVdnas(SPACE, noise="gaussian").annealed("op", 1.0) == 1.0
     assert SiVdnas.search["warmup"] == 15 / 50
     assert SiVdnas.bilevel
 

@@ -6,17 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
-from conftest import stopping_at
 
 from ardor.bayes.divergences import gaussian_kl, log_uniform_kl
 from ardor.cli import cli
 from ardor.data import Images
-from ardor.errors import ArdorError, Interrupted
+from ardor.errors import ArdorError
 from ardor.methods.vinnas import Vinnas
 from ardor.pipeline.resolve import layered
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import search
-from ardor.searching.result import Found
 from ardor.settings.merge import resolve
 from ardor.settings.sections import SearchConfig
 from ardor.spaces.cells import Cells
@@ -133,22 +131,6 @@ def test_places_that_all_agree_become_one() -> None:
 def config_of(**settings: object) -> SearchConfig:
     given = {"batch": 8, "augment": [], **settings}
     return resolve({"search": {**Vinnas.search, **given}}).search
-
-
-def find(images: Images, run: Path, runtime: Runtime, tie: str, **settings: object) -> Found:
-    torch.manual_seed(0)
-    method = Vinnas(PLACES, tie=tie)
-    return search(PLACES, method, images, config_of(**settings), run=run, runtime=runtime)
-
-
-@pytest.mark.parametrize("tie", ["none", "hierarchical"])
-def test_resumed_it_is_the_same(tie: str, bright: Images, tmp_path: Path) -> None:
-    whole = find(bright, tmp_path / "whole", Runtime.start("cpu", 0), tie, epochs=2)
-    with pytest.raises(Interrupted):
-        find(bright, tmp_path / "broken", stopping_at(6), tie, epochs=2)
-    assert find(bright, tmp_path / "broken", Runtime.start("cpu", 0), tie, epochs=2) == whole
-    ends = [next((tmp_path / k / "checkpoint").glob("search-00002*")) for k in ("whole", "broken")]
-    assert ends[0].read_bytes() == ends[1].read_bytes()
 
 
 def test_candidates_leave_each_place_by_itself(bright: Images, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from standins.toy import Toy
 
-from ardor.architecture import Choice
+from ardor.architecture import Choice, Family
 from ardor.bayes.divergences import log_uniform_kl
 from ardor.layers.operations import ZERO
 from ardor.layers.variational import VariationalConv2d
@@ -88,7 +88,9 @@ class KeepsAny(Toy):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        return Choice("look", "op", ("noise", "signal", ZERO)), *super().choices[1:]
+        families: tuple[Family, ...] = ("noise", "conv", "none")
+        look = Choice("look", "op", ("noise", "signal", ZERO), families=families)
+        return look, *super().choices[1:]
 
 
 @pytest.mark.parametrize("select", ["snr", "magnitude", "likeliest"])

@@ -15,7 +15,8 @@ from ardor.layers import mixed
 from ardor.layers.mixed import Mixed
 from ardor.layers.operations import OPS, Style
 from ardor.native import kernels
-from ardor.native.kernels import Shape, Term, native_sum, ready
+from ardor.native.kernels import native_sum, ready
+from ardor.native.shapes import Shape, Term
 
 native = pytest.mark.skipif(kernels.library() is None, reason="no compiler here")
 CASES = {
@@ -53,14 +54,14 @@ def shapes(
         for kind in ("average", "maximum")
     ]
     bare = [(Shape(3, stride, kind=kind, bare=True),) for kind in ("average", "maximum")]
-    whole = Shape(3, 1, kind="whole", relu=first, relu_last=relu_last, affine=affine)
-    return [*twice, *once, *pools, *bare, *([(whole,)] if stride == 1 else [])]
+    full = Shape(3, 1, kind="full", relu=first, relu_last=relu_last, affine=affine)
+    return [*twice, *once, *pools, *bare, *([(full,)] if stride == 1 else [])]
 
 
 def weights_of(terms: list[Term], channels: int, dtype: torch.dtype) -> list[Tensor]:
     found = []
     for shape in (shape for term in terms for shape in term.chain):
-        mixing = (3, 3) if shape.kind == "whole" else (1, 1)
+        mixing = (3, 3) if shape.kind == "full" else (1, 1)
         sizes = {
             "depthwise": (channels, 1, shape.kernel, shape.kernel),
             "pointwise": (channels, channels, *mixing),
@@ -85,7 +86,7 @@ def plain(sources: list[Tensor], terms: list[Term], gates: Tensor, weights: list
                 depthwise, groups = w["depthwise"], h.shape[1]
                 h = F.conv2d(h, depthwise, None, s.stride, padding, s.dilation, groups)
                 h = F.conv2d(h, w["pointwise"])
-            elif s.kind == "whole":
+            elif s.kind == "full":
                 h = F.conv2d(h, w["pointwise"], padding=1)
             elif s.kind == "average":
                 h = F.avg_pool2d(h, 3, s.stride, 1, count_include_pad=False)

@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ardor.layers.blocks import Chain, SeparableBlock
+from ardor.layers.blocks import Chain
+from ardor.layers.convolutions import SeparableBlock
 from ardor.layers.mixed import output
 from ardor.layers.operations import OPS, Style, halve, squeeze
 from ardor.layers.variational import VariationalConv2d
 from ardor.native import kernels, padding
-from ardor.native.kernels import NO_VARIANCE, Shape, Term
+from ardor.native.shapes import NO_VARIANCE, Shape, Term
 
 pytestmark = pytest.mark.skipif(kernels.library() is None, reason="no compiler here")
 each_convolution = pytest.mark.parametrize("kind", ["pointwise", "depthwise"])

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from ardor.cli import cli
 from ardor.errors import ArdorError
 from ardor.pipeline.estimate import LONG, TIMED, timed, total
-from ardor.runtime.memory import ROOM, Need
+from ardor.runtime.memory import MARGIN, Need
 from ardor.training.timetable import StepTimes, Timetable
 
 MB = 2**20
@@ -32,13 +32,15 @@ def test_the_total_is_the_sum_over_all_steps(
     count = epochs * steps
     by_hand = sum(2.0 if step / count < warmup else 5.0 for step in range(count))
     expected = by_hand + 3.0 * epochs + 7.0 * looks
-    assert total(timetable, early=2.0, late=5.0, between=3.0, look=7.0) == pytest.approx(expected)
+    assert total(timetable, early=2.0, late=5.0, between=3.0, scoring=7.0) == pytest.approx(
+        expected
+    )
 
 
 def test_a_search_with_a_time_takes_no_longer_than_that() -> None:
     long, short = (Timetable(epochs, 10, time=60.0) for epochs in (99_999, 2))
-    assert total(long, early=1.0, late=1.0, between=0.0, look=0.0) == 60.0
-    assert total(short, early=1.0, late=1.0, between=0.0, look=0.0) == 20.0
+    assert total(long, early=1.0, late=1.0, between=0.0, scoring=0.0) == 60.0
+    assert total(short, early=1.0, late=1.0, between=0.0, scoring=0.0) == 20.0
 
 
 @pytest.mark.parametrize(("first", "calls"), [(LONG + 1, 1), (LONG - 1, 1 + TIMED)])
@@ -87,7 +89,8 @@ def test_a_dry_search_times_the_search_alone() -> None:
     assert "train" not in json.loads(
         ardor("search", "images.npz", *TINY, "--dry-run", "--json").stdout
     )
-    shown = ardor("search", "images.npz", *TINY, "--dry-run", "--set", "search.epochs=0").stdout
+    none = ("--method", "random", "--set", "search.epochs=0")
+    shown = ardor("search", "images.npz", *TINY, "--dry-run", *none).stdout
     assert "about 0 s" in shown
 
 
@@ -95,7 +98,9 @@ def test_a_dry_search_counts_no_more_images_than_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ardor.searching.held_out.CURVE", 10)
-    monkeypatch.setattr("ardor.pipeline.estimate.look", lambda loop, images: 4000.0)  # of 40 images
+    monkeypatch.setattr(
+        "ardor.pipeline.estimate.scoring_time", lambda loop, images: 4000.0
+    )  # of 40 images
     between = {}
     for keep in ("last", "best"):
         asked = ("search", "images.npz", *TINY, "--set", f"search.keep={keep}", "--dry-run")
@@ -106,7 +111,7 @@ def test_a_dry_search_counts_no_more_images_than_are_looked_at(
 
 
 def test_a_step_that_does_not_fit_is_timed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ardor.runtime.memory.free", lambda device: ROOM * 150.0 * MB)
+    monkeypatch.setattr("ardor.runtime.memory.free", lambda device: MARGIN * 150.0 * MB)
     shown = ardor("run", "images.npz", *TINY, "--dry-run")
     assert "140 MB" in shown.stdout  # four images at a time: 100 + 4 * 10
     assert "--set search.accumulate=2\n" in shown.stdout

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from ardor.architecture import choices_from_json
 from ardor.cli import cli
+from ardor.pipeline.run import Run
+from ardor.reporting import report
 
 TINY = [
     *("--set", "space.layout=R", "--set", "space.states=1", "--set", "space.channels=2"),
@@ -47,6 +50,7 @@ def test_a_cell_found_on_some_images_is_trained_on_others(found: Path, others: P
     files = [Path(run, "architecture.json") for run in (found, "trained")]
     before, after = (json.loads(file.read_text()) for file in files)
     assert after["kept"] == before["kept"]
+    assert choices_from_json(after["choices"]) == choices_from_json(before["choices"])
     assert after["settings"]["image"] == [3, 12, 12]
     assert after["settings"]["classes"] == 3
     assert after["settings"]["states"] == before["settings"]["states"] == 1
@@ -55,6 +59,18 @@ def test_a_cell_found_on_some_images_is_trained_on_others(found: Path, others: P
     assert "test_accuracy" in metrics
     assert "<svg" in Path("trained/report.html").read_text()
     assert not ardor("show", "trained").exit_code
+
+
+def test_a_run_whose_file_says_no_choices_is_reported_as_ever(found: Path) -> None:
+    page = report(found)
+    assert 'class="edge' in page
+    file = found / "architecture.json"
+    content = json.loads(file.read_text())
+    del content["choices"]
+    file.write_text(json.dumps(content))
+    assert report(found, Run.open(found).choices) == page
+    assert not ardor("report", found).exit_code
+    assert 'class="edge' in (found / "report.html").read_text()
 
 
 def test_a_file_of_one_is_enough_to_say_how_long_it_would_take(found: Path, others: Path) -> None:

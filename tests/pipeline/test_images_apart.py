@@ -191,7 +191,7 @@ def test_curvature_is_of_the_images_that_gates_learn_from(
     name: str, half: int, numbered: Images, tmp_path: Path
 ) -> None:
     loop = searching(numbered, tmp_path, name)
-    looked = torch.cat([batch.images for batch in loop.curvature_batches()])
+    looked = torch.cat([batch.images for batch in loop.few_batches()])
     assert set(greys(loop.normalise, looked)) <= greys_of(loop.halves[half])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import ardor
 
@@ -36,6 +37,34 @@ def test_a_search_is_trained_later_and_loaded_by_its_folder(tmp_path: Path) -> N
     again = ardor.load(folder).probabilities(pixels)
     assert torch.equal(again, model.probabilities(pixels))
     assert torch.allclose(again.sum(1), torch.ones(3))
+
+
+def build(image: tuple[int, int, int], classes: int, *, channels: int = 4) -> nn.Module:
+    """A space in a few lines: one convolution, of either window or none."""
+    candidates = {
+        "skip": nn.Identity(),
+        "conv3": nn.Conv2d(channels, channels, 3, padding=1),
+        "conv5": nn.Conv2d(channels, channels, 5, padding=2),
+    }
+    return nn.Sequential(
+        nn.Conv2d(image[0], channels, 3, padding=1),
+        ardor.LayerChoice(candidates, name="layer"),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(channels, classes),
+    )
+
+
+def test_a_function_is_a_space_that_is_searched_trained_and_loaded(tmp_path: Path) -> None:
+    settings = {"space": {"channels": 6}, "search": {"epochs": 1}, "train": {"epochs": 1}}
+    found = ardor.search(build, "digits", settings, folder=tmp_path / "run")
+    (kept,) = found.architecture.options["layer"]
+    assert kept in ("skip", "conv3", "conv5")
+    assert dict(found.architecture.settings)["channels"] == 6
+    model = ardor.train(found)
+    pixels = torch.randint(0, 256, (3, *model.shape))
+    again = ardor.load(tmp_path / "run").probabilities(pixels)
+    assert torch.equal(again, model.probabilities(pixels))
 
 
 def test_an_interrupted_run_goes_on_to_the_same_network(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from ardor.data import Normalise
 from ardor.errors import ArdorError
-from ardor.layers.blocks import PointwiseBlock, SeparableBlock
+from ardor.layers.convolutions import PointwiseBlock, SeparableBlock
 from ardor.layers.variational import VariationalConv2d
-from ardor.models.exporters.onnx import export, latencies, to_onnx
+from ardor.models.exporters import export, find
 from ardor.models.model import Model
 from ardor.models.sizes import (
     dense_bytes,
@@ -26,7 +26,7 @@ from ardor.models.sizes import (
 from ardor.models.smaller import compact, prune
 from ardor.pruning.channels import ties
 from ardor.pruning.cut import cut_, widths
-from ardor.pruning.dead_weights import without_dead
+from ardor.pruning.dead_weights import without_dead_weights
 from ardor.pruning.trace import Step, layers_of, trace
 from ardor.spaces.cells import Cells
 
@@ -72,17 +72,16 @@ def apart(one: Model, other: Model, pixels: Tensor) -> float:
 def test_the_compact_network_computes_the_same(
     ops: str, keep: float, many: bool, tmp_path: Path
 ) -> None:
-    for seed in range(2):
-        model = network(ops, keep, seed, many=many)
-        small = compact(model)
-        pixels = images()
-        assert apart(small, model, pixels) < 1e-5
-        exact = copy.deepcopy(model).double()
-        assert apart(compact(exact), exact, pixels.double()) < 1e-12
-        assert nonzero_parameters(small.net) <= nonzero_parameters(model.net)
-        assert parameters(small.net) <= parameters(model.net)
-        small.save(tmp_path / str(seed), card="")
-        assert torch.equal(Model.load(tmp_path / str(seed))(pixels), small(pixels))
+    model = network(ops, keep, 0, many=many)
+    small = compact(model)
+    pixels = images()
+    assert apart(small, model, pixels) < 1e-5
+    exact = copy.deepcopy(model).double()
+    assert apart(compact(exact), exact, pixels.double()) < 1e-12
+    assert nonzero_parameters(small.net) <= nonzero_parameters(model.net)
+    assert parameters(small.net) <= parameters(model.net)
+    small.save(tmp_path, card="")
+    assert torch.equal(Model.load(tmp_path)(pixels), small(pixels))
 
 
 def test_much_leaves_where_little_is_left() -> None:
@@ -125,7 +124,7 @@ def test_every_weight_that_is_left_has_an_effect(ops: str) -> None:
     for module in model.net.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.bias, 1.0, 2.0)  # no rectifier is shut for all images
-    net = without_dead(model.net, trace(model.net, model.shape)).double()
+    net = without_dead_weights(model.net, trace(model.net, model.shape)).double()
     pixels = images(30).double()
     idle, left = [], 0
     with torch.no_grad():
@@ -161,7 +160,7 @@ class Two(nn.Module):
 
 
 def cleaned(net: nn.Module) -> nn.Module:
-    return without_dead(net, trace(net, (1, 6, 6)))
+    return without_dead_weights(net, trace(net, (1, 6, 6)))
 
 
 def test_a_constant_channel_moves_into_the_mean_of_the_next_norm() -> None:
@@ -278,13 +277,14 @@ def test_widths_can_stay_multiples() -> None:
 
 
 @pytest.mark.parametrize(("ops", "keep"), [("vinnas", 0.05), ("darts", 0.0)])
-def test_the_onnx_file_is_of_the_compact_network(ops: str, keep: float, tmp_path: Path) -> None:
+def test_the_onnx_file_is_of_the_compact_network(ops: str, keep: float) -> None:
     model = network(ops, keep, 0, layout="R")
     small = compact(model)
-    assert export(small, tmp_path / "model.onnx", images(5)) < 1e-4
-    dense, content = to_onnx(model), (tmp_path / "model.onnx").read_bytes()
-    assert len(content) < len(dense)
-    assert all(ms > 0 for ms in latencies([dense, content], small.shape))
+    found, exporter = export("onnx", small, images(5)), find("onnx")
+    assert found.difference < 1e-4
+    dense = exporter.write(model)
+    assert len(found.files["model.onnx"]) < len(dense["model.onnx"])
+    assert all(ms > 0 for ms in exporter.latencies([dense, found.files], small.shape))
     assert small.probabilities(images(2)).shape == (2, 3)
 
 

@@ -6,12 +6,14 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import pytest
-from standins.drawn import random_cells
+from standins.drawn import CELLS, OPS, link, random_cells
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, Choice, Place
 from ardor.reporting import draw, table
 from ardor.reporting.cells import Edge, Probabilities, cells
 from ardor.reporting.format import operation, percent
+from ardor.spaces.cells import Cells
+from ardor.spaces.nasbench201 import Nasbench201
 
 SVG = "{http://www.w3.org/2000/svg}"
 Box = tuple[float, float, float, float]
@@ -69,8 +71,8 @@ SHAPES = [(seed, 2 + seed % 4, 1 + seed // 4 % 3) for seed in range(24)]
 def test_every_kept_operation_is_drawn_and_nothing_overlaps(
     seed: int, states: int, most: int
 ) -> None:
-    architecture, probabilities = random_cells(seed, states, most)
-    drawing = draw(architecture, probabilities)
+    architecture, choices, probabilities = random_cells(seed, states, most)
+    drawing = draw(architecture, choices, probabilities)
     found = groups(drawing)
     drawn = [(g.get("data-choice"), g.get("data-operation")) for *_, g in found if g.get("class")]
     kept = [(choice, name) for choice, names in architecture.kept for name in names]
@@ -117,9 +119,10 @@ def test_a_surer_edge_is_wider_and_every_candidate_is_told() -> None:
         "0>2": {"sep_conv_3x3": 0.9, "max_pool_3x3": 0.1},
         "1>2": {"sep_conv_3x3": 0.4, "max_pool_3x3": 0.35, "skip_connect": 0.25},
     }
+    choices = [link(CELLS[""], source, 2) for source in (0, 1)]
     drawn = {
         g.attrib["data-choice"]: g
-        for *_, g in groups(draw(Architecture.of("cells", {}, kept), known))
+        for *_, g in groups(draw(Architecture.of("cells", {}, kept), choices, known))
         if g.get("data-choice")
     }
     lines = {choice: g.find(f"{SVG}path") for choice, g in drawn.items()}
@@ -131,13 +134,30 @@ def test_a_surer_edge_is_wider_and_every_candidate_is_told() -> None:
 
 
 def test_families_differ_in_more_than_colour() -> None:
-    names = ("sep_conv_3x3", "dil_conv_3x3", "conv_3x3", "max_pool_3x3", "skip_connect")
-    kept = {f"0>{2 + i}": (name,) for i, name in enumerate(names)}
-    drawing = draw(Architecture.of("cells", {}, kept))
+    names = (
+        "sep_conv_3x3",
+        "dil_conv_3x3",
+        "conv_7x1_1x7",
+        "max_pool_3x3",
+        "skip_connect",
+        "noise",
+    )
+    choices = [link(CELLS[""], 0, 2 + at, names) for at in range(len(names))]
+    kept = {choice.name: (name,) for choice, name in zip(choices, names, strict=True)}
+    drawing = draw(Architecture.of("cells", {}, kept), choices)
     lines = [g.find(f"{SVG}path") for *_, g in groups(drawing) if g.get("data-choice")]
-    assert len({line.get("stroke-dasharray") for line in lines if line is not None}) == 5
+    assert len({line.get("stroke-dasharray") for line in lines if line is not None}) == 6
     text = "".join(ElementTree.fromstring(drawing).itertext())
-    assert all(word in text for word in ("separable", "dilated", "full", "pooling", "skip"))
+    words = ("separable", "dilated", "full", "pooling", "skip", "noise")
+    assert all(word in text for word in words)
+
+
+def test_a_family_of_ones_own_is_drawn_as_what_it_says() -> None:
+    choice = link(CELLS[""], 0, 2, ("blur", "warp"), "pool", "other")
+    drawing = draw(Architecture.of("lab.mine", {}, {choice.name: ("blur",)}), [choice])
+    (group,) = (g for *_, g in groups(drawing) if g.get("data-choice"))
+    assert group.get("class") == "edge pool"
+    assert "pooling" in "".join(ElementTree.fromstring(drawing).itertext())
 
 
 def test_every_line_has_a_colour_without_the_style_sheet() -> None:
@@ -149,7 +169,11 @@ def test_every_line_has_a_colour_without_the_style_sheet() -> None:
 
 def test_gone_edges_and_other_choices_are_not_drawn() -> None:
     kept = {"normal/0>2": ("skip_connect",), "normal/1>2": (), "normal/>2": ("0",), "b1/c1": ("7",)}
-    drawing = draw(Architecture.of("cells", {}, kept))
+    normal = CELLS["normal"]
+    inputs = Choice("normal/>2", "edge", ("0", "1"), place=normal, target=2)
+    width = Choice("b1/c1", "width", tuple(map(str, range(8))))
+    choices = [inputs, link(normal, 0, 2), link(normal, 1, 2), width]
+    drawing = draw(Architecture.of("cells", {}, kept), choices)
     found = [g for *_, g in groups(drawing)]
     assert [g.get("data-choice") for g in found if g.get("data-choice")] == ["normal/0>2"]
     assert [g.get("data-node") for g in found if g.get("data-node")] == ["0", "1", "2", "out"]
@@ -159,36 +183,66 @@ def test_gone_edges_and_other_choices_are_not_drawn() -> None:
 
 
 def test_cells_of_their_own_come_in_network_order_under_their_names() -> None:
-    kept = {f"{place}/0>2": ("skip_connect",) for place in ("normal10", "reduce2", "normal1")}
-    found = cells(Architecture.of("cells", {}, kept))
-    assert [c.title for c in found] == ["Normal cell 1", "Reduction cell 2", "Normal cell 10"]
+    space = Cells(layout="NNRN", states=1, shared=False)
+    kept = {choice.name: choice.options[-1:] for choice in space.choices[::-1]}
+    found = cells(Architecture.of("cells", {}, kept), space.choices)
+    assert [c.title for c in found] == [
+        *("Normal cell 0", "Normal cell 1", "Reduction cell 2", "Normal cell 3")
+    ]
 
 
 def test_a_cell_with_one_input_ends_in_its_last_node() -> None:
-    kept = {f"{s}>{t}": ("nor_conv_3x3",) for t in range(1, 4) for s in range(t)}
-    architecture = Architecture.of("nasbench201", {}, kept)
-    nodes = [g.attrib["data-node"] for *_, g in groups(draw(architecture)) if g.get("data-node")]
+    choices = Nasbench201().choices
+    architecture = Architecture.of("nasbench201", {}, {c.name: ("nor_conv_3x3",) for c in choices})
+    found = groups(draw(architecture, choices))
+    nodes = [g.attrib["data-node"] for *_, g in found if g.get("data-node")]
     assert nodes == ["0", "1", "2", "3"]
-    assert [cells(architecture)[0].word(node) for node in nodes] == ["in", "1", "2", "out"]
+    (cell,) = cells(architecture, choices)
+    assert [cell.word(node) for node in nodes] == ["in", "1", "2", "out"]
+
+
+def test_layers_one_after_another_are_drawn_as_a_chain() -> None:
+    place = Place("", "", "layers")
+    choices = [
+        Choice(f"layer{at}", "op", OPS[:3], 1, place, at, at + 1, ("conv", "skip", "other"))
+        for at in range(3)
+    ]
+    kept = {choice.name: OPS[:1] for choice in choices}
+    drawing = draw(Architecture.of("lab.mine", {}, kept), choices)
+    found = groups(drawing)
+    nodes = {g.attrib["data-node"]: box(x, y, g) for x, y, g in found if g.get("data-node")}
+    assert list(nodes) == ["0", "1", "2", "3"]
+    assert sorted(nodes, key=lambda node: nodes[node][0]) == list(nodes)
+    assert 'class="concat"' not in drawing
+    assert "Layers" in drawing
 
 
 def test_without_cells_the_choices_are_listed() -> None:
     kept = {"block3/conv1": tuple(map(str, range(40))), "block3/branch": ("conv", "skip_connect")}
     architecture = Architecture.of("residual", {}, kept)
     known = {"block3/conv1": {str(i): 0.5 for i in range(64)}}
-    text = [t.text for t in ElementTree.fromstring(draw(architecture, known)).iter(f"{SVG}text")]
+    choices = [
+        Choice("block3/branch", "op", ("conv", "skip_connect", "none")),
+        Choice("block3/conv1", "width", tuple(map(str, range(64)))),
+    ]
+    drawing = ElementTree.fromstring(draw(architecture, choices, known))
+    text = [t.text for t in drawing.iter(f"{SVG}text")]
     assert text[2:] == ["block3/branch", "conv, skip connect", "block3/conv1",
                         "40 of 64: 0, 1, 2, 3, 4, 5, 6, 7, …"]  # fmt: skip
-    rows = table(architecture, known)
+    assert draw(architecture, [], known) == draw(architecture, choices, known)
+    rows = table(architecture, choices, known)
     assert [row[0] for row in rows] == ["block3/branch", "block3/conv1"]
-    assert draw(Architecture.of("none", {}, {}))
+    assert draw(Architecture.of("none", {}, {}), [])
 
 
 def test_table_lists_kept_edges_by_cell_and_node() -> None:
     kept = {"reduce/0>2": ("max_pool_3x3",), "normal/2>10": ("skip_connect",),
             "normal/1>2": ("sep_conv_3x3", "skip_connect"), "normal/0>2": ()}  # fmt: skip
     known = {"normal/1>2": {"sep_conv_3x3": 0.75, "skip_connect": 0.6}}
-    assert table(Architecture.of("cells", {}, kept), known) == [
+    normal, reduce = CELLS["normal"], CELLS["reduce"]
+    links = [(normal, 2, 10), (normal, 1, 2), (normal, 0, 2), (reduce, 0, 2)]
+    choices = [link(*where) for where in links]
+    assert table(Architecture.of("cells", {}, kept), choices, known) == [
         ("normal", "2", "1", "sep_conv_3x3", 0.75),
         ("normal", "2", "1", "skip_connect", 0.6),
         ("normal", "10", "2", "skip_connect", None),
@@ -212,9 +266,9 @@ def test_close_calls_are_said_in_words(chances: dict[str, float], remark: str) -
 
 
 def test_probabilities_may_be_absent() -> None:
-    architecture, _ = random_cells(2, 2)
+    architecture, choices, _ = random_cells(2, 2)
     known: Probabilities = {}
     assert "%" not in "".join(
         text.text or ""
-        for text in ElementTree.fromstring(draw(architecture, known)).iter(f"{SVG}text")
+        for text in ElementTree.fromstring(draw(architecture, choices, known)).iter(f"{SVG}text")
     )

@@ -9,14 +9,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from standins.drawn import random_cells
+from standins.drawn import link, random_cells
 
-from ardor.architecture import Architecture, family
+from ardor.architecture import Architecture, Choice, Place, choices_to_json
 from ardor.errors import ArdorError
 from ardor.reporting import draw, report
 from ardor.reporting.charts import nice_ticks
 from ardor.reporting.format import count, duration, operation, percent, scientific, setting, short
 from ardor.reporting.svg import stylesheet
+from ardor.spaces.cells import Cells
 
 EVIL = "<script>alert('x')</script>\"&]]>"
 
@@ -56,11 +57,12 @@ FILES = ("config.json", "architecture.json", "log.jsonl", "metrics.json")
 
 
 def write_run(folder: Path, name: str = "mnist") -> Path:
-    architecture, known = random_cells(1, 3)
+    architecture, choices, known = random_cells(1, 3)
     known["normal/>2"] = {"0": 0.9, "1": 0.8}
     kept = architecture.to_json()["kept"]
     found = {
         **architecture.to_json(),
+        "choices": choices_to_json(choices),
         "probabilities": known,
         "candidates": [{"kept": kept, "held_out_accuracy": 0.91, "held_out_nll": 0.31}],
     }
@@ -134,10 +136,28 @@ def test_an_empty_folder_and_empty_files_make_a_page(tmp_path: Path) -> None:
 
 def test_a_stopped_search_shows_its_last_probabilities(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(epoch_line("search", 1))
-    text = Page(report(tmp_path)).text
+    text = Page(report(tmp_path, Cells().choices)).text
     assert "c−2 → 2" in text
     assert "60 %" in text
     assert "3.2 s" in text
+
+
+def test_kinds_of_cells_in_the_log_are_called_by_their_titles(tmp_path: Path) -> None:
+    line = json.loads(epoch_line("search", 1))
+    line["watch"] = {"cells": {place: {"skip_share": 0.5} for place in ("normal", "reduce")}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line))
+    text = Page(report(tmp_path, Cells().choices)).text
+    assert "epoch 1, normal cell: 50.0 %" in text
+    assert "epoch 1, reduction cell: 50.0 %" in text
+    assert "epoch 1, reduce: 50.0 %" in Page(report(tmp_path)).text
+
+
+def test_broken_choices_are_one_line(tmp_path: Path) -> None:
+    found = json.loads((write_run(tmp_path) / "architecture.json").read_text())
+    found["choices"][1]["source"] = 7
+    (tmp_path / "architecture.json").write_text(json.dumps(found))
+    with pytest.raises(ArdorError, match="'normal/0>2' must lead to a later node than it reads"):
+        report(tmp_path)
 
 
 def test_cut_off_and_repeated_log_lines(tmp_path: Path) -> None:
@@ -169,22 +189,31 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
         report(tmp_path / "absent")
 
 
+def evil_choices() -> list[Choice]:
+    place, options = Place(EVIL, EVIL, EVIL), (EVIL, "skip_connect")
+    links = [link(place, source, 2, options, "conv", "skip") for source in (0, 1)]
+    return [*links, Choice(EVIL, "op", options)]
+
+
 def test_strings_of_the_user_are_escaped(tmp_path: Path) -> None:
     write_run(tmp_path, EVIL)
     kept = {f"{EVIL}/0>2": (EVIL,), f"{EVIL}/1>2": ("skip_connect",), EVIL: (EVIL,)}
     architecture = Architecture.of(EVIL, {}, kept)
     known = {choice: {EVIL: 0.75, "a\x00\ud800": 0.25} for choice in kept}
-    assert ElementTree.fromstring(draw(Architecture.of("a", {}, {"\x00/0>2": ("\x01",)}), known))
-    drawing = draw(architecture, known)
+    null = link(Place("\x00"), 0, 2, ("\x01", "\x02"), "conv", "pool")
+    assert ElementTree.fromstring(draw(Architecture.of("a", {}, {null.name: ("\x01",)}), [null]))
+    choices = evil_choices()
+    drawing = draw(architecture, choices, known)
     texts = [element.text or "" for element in ElementTree.fromstring(drawing).iter()]
     assert sum(EVIL in text for text in texts) >= 3
-    found = {**architecture.to_json(), "probabilities": known}
+    said = {"choices": choices_to_json(choices), "probabilities": known}
+    found = {**architecture.to_json(), **said}
     (tmp_path / "architecture.json").write_text(json.dumps(found))
     (tmp_path / "log.jsonl").write_text(epoch_line(EVIL, 1).replace("kl_gates", "<b>"))
     page = Page(report(tmp_path))
     assert not {"script", "b"} & set(page.tags)
     assert page.text.count(EVIL) >= 8
-    listed = draw(Architecture.of(EVIL, {}, {EVIL: (EVIL,)}))
+    listed = draw(Architecture.of(EVIL, {}, {EVIL: (EVIL,)}), [])
     assert EVIL in "".join(ElementTree.fromstring(listed).itertext())
 
 
@@ -245,8 +274,6 @@ def test_both_schemes_are_there_and_readable(tmp_path: Path) -> None:
         (short(-2.5), "-2.5"),
         (scientific(1.2e-6).replace("\xa0", " "), "1.2 × 10⁻⁶"),
         (setting([1, True, None]), "1, yes, not set"),
-        (family("dil_sep_conv_3x3"), "dilated"),
-        (family("warp"), "other"),
     ],
 )
 def test_words(said: str, words: str) -> None:

@@ -14,7 +14,7 @@ from ardor.data import Images
 from ardor.errors import ArdorError
 from ardor.runtime import memory
 from ardor.runtime.device import Runtime
-from ardor.runtime.memory import ROOM, Need, check, free, in_use, need
+from ardor.runtime.memory import MARGIN, Need, check, free, in_use, need
 from ardor.runtime.progress import Progress
 from ardor.searching.loop import search
 from ardor.settings.sections import SearchConfig
@@ -74,9 +74,9 @@ def test_where_nobody_counts_there_is_no_estimate(monkeypatch: pytest.MonkeyPatc
 def test_too_much_is_refused_with_the_parts_that_fit(there: float, parts: int) -> None:
     needed = Need(fixed=100.0, image=10.0)
     with pytest.raises(ArdorError, match="64 images at a time") as caught:
-        check("search", needed, ROOM * there, images=64, micro_batches=1)
+        check("search", needed, MARGIN * there, images=64, micro_batches=1)
     assert f"--set search.accumulate={parts}" in caught.value.hint
-    check("search", needed, ROOM * there, images=64, micro_batches=parts)
+    check("search", needed, MARGIN * there, images=64, micro_batches=parts)
 
 
 def test_what_never_fits_needs_a_smaller_network() -> None:

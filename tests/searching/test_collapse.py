@@ -4,11 +4,22 @@ import math
 
 import pytest
 import torch
+from standins.drawn import CELLS
 from standins.watched import OPS
 
-from ardor.architecture import cell_name
+from ardor.architecture import Architecture, Choice, Place
+from ardor.layers.operations import families_of
 from ardor.searching.collapse import OperationCounts, collapses, growth, kept_by
 from ardor.spaces.cells import Cells
+from ardor.spaces.nasbench201 import Nasbench201
+
+
+def counts(operations: dict[str, int]) -> OperationCounts:
+    """So many of each operation, one on an edge."""
+    families: dict[str, int] = {}
+    for family, count in zip(families_of(operations), operations.values(), strict=True):
+        families[family] = families.get(family, 0) + count
+    return OperationCounts(operations, sum(operations.values()), families)
 
 
 @pytest.mark.parametrize(
@@ -28,9 +39,7 @@ from ardor.spaces.cells import Cells
     ],
 )
 def test_what_counts_as_a_collapse(places: dict[str, dict[str, int]], expected: str | None) -> None:
-    found = collapses(
-        {place: OperationCounts(ops, sum(ops.values())) for place, ops in places.items()}
-    )
+    found = collapses({CELLS[name]: counts(ops) for name, ops in places.items()})
     assert bool(found) == (expected is not None)
     assert all(expected in said for said in found.values())
 
@@ -52,25 +61,31 @@ PUBLISHED = [
 def test_cells_that_are_known_to_do_well_have_not_collapsed(
     normal: dict[str, int], reduce: dict[str, int]
 ) -> None:
-    assert not collapses(
-        {"normal": OperationCounts(normal, 8), "reduce": OperationCounts(reduce, 8)}
-    )
-    assert collapses(
-        {"normal": OperationCounts(reduce, 8), "reduce": OperationCounts(normal, 8)}
-    ).keys() == {"normal"}
-    assert collapses(
-        {"normal": OperationCounts(normal, 8), "reduce": OperationCounts({"skip_connect": 8}, 8)}
-    )
+    first, second = CELLS["normal"], CELLS["reduce"]
+    assert not collapses({first: counts(normal), second: counts(reduce)})
+    assert collapses({first: counts(reduce), second: counts(normal)}).keys() == {"normal"}
+    assert collapses({first: counts(normal), second: counts({"skip_connect": 8})})
 
 
 def test_numbers_of_what_is_kept() -> None:
-    kept = OperationCounts(
-        {"skip_connect": 1, "max_pool_3x3": 1, "avg_pool_3x3": 1, "sep_conv_3x3": 1}, 4
-    )
+    kept = counts({"skip_connect": 1, "max_pool_3x3": 1, "avg_pool_3x3": 1, "sep_conv_3x3": 1})
     expected = {"skip_share": 0.25, "pool_share": 0.5, "op_entropy": math.log(4)}
     assert kept.numbers() == pytest.approx(expected)
-    assert OperationCounts({"sep_conv_3x3": 5}, 5).numbers()["op_entropy"] == 0
-    assert OperationCounts({}, 0).numbers() == {"skip_share": 0, "pool_share": 0, "op_entropy": 0}
+    assert counts({"sep_conv_3x3": 5}).numbers()["op_entropy"] == 0
+    assert counts({}).numbers() == {"skip_share": 0, "pool_share": 0, "op_entropy": 0}
+
+
+def test_a_family_of_ones_own_counts() -> None:
+    place = Place("", "", "net")
+    choices = [
+        Choice(f"layer{at}", "op", ("straight", "mb3"), 1, place, at, at + 1, ("skip", "separable"))
+        for at in range(8)
+    ]
+    found = []
+    for straight in (5, 7):
+        kept = {c.name: ("straight" if at < straight else "mb3",) for at, c in enumerate(choices)}
+        found.append(collapses(kept_by(choices, Architecture.of("lab.mine", {}, kept))))
+    assert found == [{}, {"": "7 of 8 edges of the net are skip connections"}]
 
 
 def test_edges_with_several_operations_are_counted_once() -> None:
@@ -78,7 +93,10 @@ def test_edges_with_several_operations_are_counted_once() -> None:
     ops = [choice for choice in space.choices if choice.kind == "op"]
     scores = {c.name: torch.tensor([[[0.0, 0.0, 0.9, 0.9]]]) for c in ops}
     places = kept_by(ops, space.subset(scores))
-    assert places["normal"] == OperationCounts({"max_pool_3x3": 5, "skip_connect": 5}, 5)
+    (normal,) = (kept for place, kept in places.items() if place.name == "normal")
+    assert normal == OperationCounts(
+        {"max_pool_3x3": 5, "skip_connect": 5}, 5, {"pool": 5, "skip": 5}
+    )
     said = "10 of 10 operations of the normal cell are skip connections or pools"
     assert collapses(places) == {"normal": said}
 
@@ -98,5 +116,10 @@ def test_growth_of_the_curvature(curvatures: list[float], expected: float | None
 
 
 def test_names_of_cells() -> None:
-    names = [cell_name(place) for place in ("normal", "reduce", "normal3", "", "block3")]
-    assert names == ["normal cell", "reduction cell", "normal cell 3", "cell", "cell block3"]
+    names = [
+        [place.title for place in dict.fromkeys(choice.place for choice in space.choices)]
+        for space in (Cells(layout="NR"), Cells(layout="RN", shared=False), Nasbench201())
+    ]
+    assert names == [
+        *(["normal cell", "reduction cell"], ["reduction cell 0", "normal cell 1"], ["cell"])
+    ]

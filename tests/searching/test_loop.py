@@ -9,7 +9,7 @@ from standins.toy import Toy
 from torch import Tensor
 
 from ardor import methods
-from ardor.architecture import against_odds, certainty
+from ardor.architecture import Choice, against_odds, certainty
 from ardor.data import Images
 from ardor.models.scores import logits_of
 from ardor.runtime.device import Runtime
@@ -124,9 +124,9 @@ def test_steps_are_as_long_as_rates_and_clip_say(bright: Images, tmp_path: Path)
     loop = loop_of(bright, tmp_path)
     loop.run()
     last = 1 - 1 / 36  # of six steps in each of six epochs
-    rates = [o.param_groups[0]["lr"] for o in (loop.optimiser, loop.gate_optimiser)]
+    rates = [o.param_groups[0]["lr"] for o in (loop.learner.optimiser, loop.learner.gate_optimiser)]
     assert rates == pytest.approx([rate_at(loop.config, last), 0.2 * cosine(last)])
-    length = torch.stack([weight.grad.norm() for weight in loop.weights]).norm()
+    length = torch.stack([weight.grad.norm() for weight in loop.learner.weights]).norm()
     assert length.item() == pytest.approx(1e-5, rel=1e-3)
 
 
@@ -140,7 +140,7 @@ def test_a_kl_counts_once_for_all_images_that_are_learned_from(
         loop = loop_of(bright, tmp_path, "vinnas", {term: count, f"{term}_start": 0.0})
         loop.stage.epoch = 3  # halfway
         kl = loop.net.kl() if term == "kl_weights" else sum(loop.method.kl_gates())
-        learning = loop.weights if term == "kl_weights" else loop.gates
+        learning = loop.learner.weights if term == "kl_weights" else loop.learner.gates
         slopes = torch.autograd.grad(kl, learning, allow_unused=True)
         loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
         found.append([parameter.grad for parameter in learning])
@@ -157,10 +157,13 @@ def test_certainty_is_that_of_what_is_kept_and_not_of_what_is_likeliest() -> Non
 
 def test_what_is_kept_against_the_odds_is_named_with_what_is_likelier() -> None:
     shares = {"a": {"x": 0.2, "y": 0.5, "none": 0.3}, "b": {"x": 0.3, "none": 0.7}}
-    (found,) = against_odds({"a": ("x",), "b": ("x",), "c": ("z",)}, shares)
+    options, families = ("x", "y", "none"), ("conv", "pool", "none")
+    choices = [Choice(name, "op", options, families=families) for name in ("a", "b")]
+    choices.append(Choice("c", "op", ("x", "z")))
+    (found,) = against_odds(choices, {"a": ("x",), "b": ("x",), "c": ("z",)}, shares)
     assert (found.choice, found.kept, found.probability) == ("a", "x", 0.2)
     assert (found.likelier, found.likelier_probability) == ("y", 0.5)
-    assert against_odds({"a": ("y",)}, shares) == []
+    assert against_odds(choices, {"a": ("y",)}, shares) == []
 
 
 def test_the_learned_gates_do_better_than_even_ones(bright: Images, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from ardor.runtime.device import Runtime
 from ardor.runtime.progress import Progress
 from ardor.runtime.tensors import load as load_checkpoint
 from ardor.searching.monitor import CollapseMonitor
-from ardor.searching.restarts import Rounds
+from ardor.searching.selection import Selection
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
 from ardor.training.objective import Batch
@@ -165,12 +165,12 @@ def test_stopped_and_resumed_it_is_the_same(stop: int, bright: Images, tmp_path:
 def test_a_collapse_that_comes_back_is_told_again() -> None:
     method, stage = Drifting(SPACE, start=-1.0), standing()
     batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
-    monitor = CollapseMonitor(SPACE.build(), method, method, Rounds(method, 1), batch, stage, BASE)
+    monitor = CollapseMonitor(SPACE.build(), Selection(method, BASE, {}), batch, stage, BASE)
     for skip in (1, 1, 1, -1, 1, -1, 1, 1):
         for name, logits in method.logits.items():
             if name != HEALTHY:
                 logits.data[..., -1] = float(skip)
-        monitor.look(0.5)
+        monitor.examine()
         stage.epoch += 1
     said = WARNING.removesuffix("3")
     assert [note for note in stage.told if "skip" in note] == [f"{said}1", f"{said}7"]
@@ -179,12 +179,12 @@ def test_a_collapse_that_comes_back_is_told_again() -> None:
 def test_the_curvature_is_told_as_an_early_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     method, stage = Darts(SMALL), standing()
     batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
-    monitor = CollapseMonitor(SMALL.build(), method, method, Rounds(method, 1), batch, stage, BASE)
+    monitor = CollapseMonitor(SMALL.build(), Selection(method, BASE, {}), batch, stage, BASE)
     sizes = iter([1.0] * 5 + [2.0] * 8 + [4.0] * 5)
     monkeypatch.setattr(CollapseMonitor, "_curvature", lambda self, gates: next(sizes))
     entries = []
     for stage.epoch in range(18):
-        entries.append(monitor.look(0.5)["warnings"])
+        entries.append(monitor.examine()["warnings"])
     said = "the held-out loss bends {} times as sharply in the gates as 5 epochs before"
     told = {epoch: notes for epoch, notes in enumerate(entries, 1) if notes}
     assert told == {
@@ -220,7 +220,7 @@ def test_watching_changes_nothing_of_the_search(
 ) -> None:
     seen = make(bright, tmp_path / "seen", method, space=Toy(), epochs=3, gate_rate=0.01)
     seen.run()
-    monkeypatch.setattr(CollapseMonitor, "look", lambda self, error: {})
+    monkeypatch.setattr(CollapseMonitor, "examine", lambda self: {})
     unseen = make(bright, tmp_path / "unseen", method, space=Toy(), epochs=3, gate_rate=0.01)
     unseen.run()
     for ours, theirs in ((seen.net, unseen.net), (seen.method, unseen.method)):
@@ -232,10 +232,10 @@ def test_watching_changes_nothing_of_the_search(
 def test_random_search_is_not_watched(
     bright: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(self: CollapseMonitor, error: float) -> dict[str, object]:
+    def never(self: CollapseMonitor) -> dict[str, object]:
         raise AssertionError
 
-    monkeypatch.setattr(CollapseMonitor, "look", never)
+    monkeypatch.setattr(CollapseMonitor, "examine", never)
     loop = make(bright, tmp_path, Rsps, epochs=2, stop_on_collapse=True)
     loop.run()
     assert all("watch" not in line for line in lines(tmp_path))
@@ -248,9 +248,7 @@ def test_zero_may_be_the_strongest_though_it_is_never_kept() -> None:
     for name, logits in method.logits.items():
         logits.data[..., SPACE.operations.index("none")] = 3.0 if name.endswith(">5") else -3.0
     batch = Batch(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, 4)
-    seen = CollapseMonitor(
-        SPACE.build(), method, method, Rounds(method, 1), batch, stage, BASE
-    ).look(0.5)
+    seen = CollapseMonitor(SPACE.build(), Selection(method, BASE, {}), batch, stage, BASE).examine()
     assert seen["none_share"] == seen["cells"]["normal"]["none_share"] == 5 / 14
     assert "none" not in seen["cells"]["normal"]["kept"]
 

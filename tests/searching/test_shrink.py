@@ -120,7 +120,7 @@ def test_its_weights_leave_net_and_optimiser_and_the_others_are_as_they_were(
     loop.run()
     names = {p: name for name, p in loop.net.named_parameters()}
     before = {name: p.detach().clone() for p, name in names.items()}
-    moments = {names[p]: copy.deepcopy(s) for p, s in loop.optimiser.state.items()}
+    moments = {names[p]: copy.deepcopy(s) for p, s in loop.learner.optimiser.state.items()}
     strengths = copy.deepcopy(loop.method.state_dict())
     watched = weakref.ref(loop.net.cells[0].edges["0>2"].candidates[OPTION][0].depthwise.weight)
     del names
@@ -131,10 +131,14 @@ def test_its_weights_leave_net_and_optimiser_and_the_others_are_as_they_were(
     assert len(removed) == 2 * 4  # two blocks of two convolutions, in both normal cells
     assert all(f"0>2.candidates.{OPTION}." in name for name in removed)
     assert all(torch.equal(p, before[name]) for name, p in after.items())
-    assert loop.weights == loop.optimiser.param_groups[0]["params"] == list(after.values())
-    assert len(loop.optimiser.state) == len(after)
+    assert (
+        loop.learner.weights
+        == loop.learner.optimiser.param_groups[0]["params"]
+        == list(after.values())
+    )
+    assert len(loop.learner.optimiser.state) == len(after)
     for name, p in after.items():
-        assert torch.equal(loop.optimiser.state[p]["exp_avg"], moments[name]["exp_avg"])
+        assert torch.equal(loop.learner.optimiser.state[p]["exp_avg"], moments[name]["exp_avg"])
     assert all(torch.equal(v, strengths[k]) for k, v in loop.method.state_dict().items())
 
 
@@ -158,7 +162,7 @@ def test_the_net_is_the_supernet_with_that_gate_shut(
 def test_the_best_epochs_posterior_does_not_name_what_left(bright: Images, tmp_path: Path) -> None:
     loop = make(bright, tmp_path, keep="best")
     loop.run()
-    loop.kept.logits[EDGE].data[..., AT] = 9.0  # it was the favourite then
+    loop.selection.kept.logits[EDGE].data[..., AT] = 9.0  # it was the favourite then
     found = loop.found()
     assert found.probabilities[EDGE][OPTION] == 0
     assert OPTION not in found.architecture.options[EDGE]
@@ -178,8 +182,8 @@ def test_off_keeps_all_and_changes_nothing(
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-@pytest.mark.parametrize("stop", [3, 12, 15])  # before, at the end of and after epoch three
-@pytest.mark.parametrize("method", [darts, vinnas])
+# Before, at the end of and after epoch three.
+@pytest.mark.parametrize(("method", "stop"), [(darts, 3), (darts, 12), (vinnas, 15)])
 def test_stopped_and_resumed_it_is_the_same(
     method: object, stop: int, bright: Images, tmp_path: Path
 ) -> None:
@@ -236,7 +240,18 @@ def test_the_command_line_sets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     x, y = np.arange(32 * 64, dtype=np.uint8).reshape(32, 8, 8), np.arange(32) % 2
     np.savez("images.npz", x=x, y=y)
     for given, expected in (("off", 0), ("5", 5)):
-        command = ["search", "images.npz", "--epochs", "0", "--run", given, "--shrink", given]
+        command = [
+            "search",
+            "images.npz",
+            "--method",
+            "random",
+            "--epochs",
+            "0",
+            "--run",
+            given,
+            "--shrink",
+            given,
+        ]
         result = CliRunner().invoke(cli, command, catch_exceptions=False)
         assert result.exit_code == 0, result.stderr
         assert json.loads(Path(given, "config.json").read_text())["search"]["shrink"] == expected

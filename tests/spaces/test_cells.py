@@ -157,13 +157,13 @@ def test_operation_sets() -> None:
     assert pooled.min().item() == 0.0  # rectified after the pool, as every operation of VINNAS
 
 
-@pytest.mark.parametrize("ops", ["vinnas", "darts", "seven"])
+@pytest.mark.parametrize("ops", ["vinnas", "darts"])
 @pytest.mark.parametrize("how", ["strongest", "subset"])
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_supernet_under_one_hot_gates_is_the_network(ops: str, how: str, shared: bool) -> None:
     space = Cells(**SMALL, ops=ops, shared=shared)
     supernet, x = space.build(), torch.randn(4, *space.image)
-    for seed in range(3):
+    for seed in range(2):
         torch.manual_seed(seed)
         architecture = chance(space, how)
         network = space.build(architecture, as_searched=True)

@@ -258,10 +258,10 @@ def test_a_network_is_made_compact_and_read_again(cell: str, tmp_path: Path) -> 
 
 
 def test_a_cell_is_drawn_from_its_input_to_its_output() -> None:
-    drawn = draw(SMALL.from_string(MIXED))
+    drawn = draw(SMALL.from_string(MIXED), SMALL.choices)
     assert all(words in drawn for words in ("cell input", "cell output", "nor conv 3×3"))
     assert drawn.count("data-choice") == 5
-    assert "nothing" in draw(SMALL.from_string(NOTHING))
+    assert "nothing" in draw(SMALL.from_string(NOTHING), SMALL.choices)
 
 
 def test_wrong_settings_and_architectures_are_named() -> None:

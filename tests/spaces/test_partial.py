@@ -67,8 +67,8 @@ def test_a_state_is_that_of_the_paper(space: Space) -> None:
     states = [torch.randn(3, channels, 9, 9).requires_grad_() for _ in range(first)]
     gates, named = {}, {}
     for choice in space.choices:
-        place, _, name = choice.name.rpartition("/")
-        if place == cell.place:
+        if choice.place.name == cell.place:
+            name = choice.name.removeprefix(f"{cell.place}/")
             gates[choice.name] = torch.rand(1, 1, len(choice.options)).requires_grad_()
             able = [at for at, o in enumerate(choice.options) if o != ZERO]
             named[name] = gates[choice.name][0, 0, able if choice.kind == "op" else slice(None)]

@@ -21,7 +21,8 @@ class Toy(Space):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        return Choice("look", "op", OPTIONS, copies=2), Choice("through", "edge", ("left", "right"))
+        look = Choice("look", "op", OPTIONS, copies=2, families=("noise", "conv", "other"))
+        return look, Choice("through", "edge", ("left", "right"))
 
     def build(
         self,
@@ -30,7 +31,8 @@ class Toy(Space):
         conv: type[nn.Conv2d] = nn.Conv2d,
         as_searched: bool = False,
     ) -> "ToyNet":
-        return ToyNet(self, architecture, conv)
+        final = architecture is not None and not as_searched
+        return ToyNet(self, architecture, conv, final)
 
     def strongest(self, scores: Gates) -> Architecture:
         best = {
@@ -58,14 +60,20 @@ class ToyNet(Net):
     """Each copy looks at the image in the kept ways; the sum is classified."""
 
     def __init__(
-        self, space: Toy, architecture: Architecture | None, conv: type[nn.Conv2d]
+        self,
+        space: Toy,
+        architecture: Architecture | None,
+        conv: type[nn.Conv2d],
+        final: bool,
     ) -> None:
         super().__init__()
         kept = OPTIONS if architecture is None else architecture.options["look"]
+        through = ("left", "right") if architecture is None else architecture.options["through"]
+        self.through = {"left", "right"} & set(through)
         self.looks = nn.ModuleList(
             [nn.ModuleDict({option: conv(1, 4, 1) for option in kept}) for _ in range(2)]
         )
-        self.norm = nn.BatchNorm2d(4, affine=False, track_running_stats=False)
+        self.norm = nn.BatchNorm2d(4, affine=final, track_running_stats=final)
         self.classify = nn.Linear(4, space.classes)
 
     def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
@@ -74,7 +82,7 @@ class ToyNet(Net):
             "signal": images,
             "nothing": torch.zeros_like(images),
         }
-        total = images.new_zeros(len(images), 4, *images.shape[2:])
+        total = images.new_zeros(images.shape[0], 4, *images.shape[2:])
         for copy, looks in enumerate(self.looks):
             for option, conv in looks.items():
                 seen = conv(inputs[option])
@@ -85,6 +93,14 @@ class ToyNet(Net):
         if gates is not None and "through" in gates:
             halves = gates["through"][0].repeat_interleave(total.shape[3] // 2, -1)
             total = total * halves[:, None, None]
+        left, right = total.split(total.shape[3] // 2, -1)
+        total = torch.cat(
+            [
+                left if "left" in self.through else torch.zeros_like(left),
+                right if "right" in self.through else torch.zeros_like(right),
+            ],
+            -1,
+        )
         return (self.classify(self.norm(total).mean((2, 3)) + total.mean((2, 3))),)
 
     def weight_norms(self, choice: Choice) -> Tensor:
@@ -103,6 +119,7 @@ class ToyNet(Net):
         )
 
     def take_out(self, choice: Choice, option: str) -> None:
+        self.through.discard(option)
         for looks in self.looks:
             if option in looks:
                 del looks[option]

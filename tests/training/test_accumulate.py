@@ -13,7 +13,7 @@ from ardor import methods
 from ardor.bayes import Gates
 from ardor.data import Images
 from ardor.runtime.device import Runtime
-from ardor.searching.gate_gradients import curvature_of, searching
+from ardor.searching.gate_gradients import GateCurvature, searching
 from ardor.searching.loop import search
 from ardor.settings.sections import SearchConfig, TrainConfig
 from ardor.spaces.cells import Cells
@@ -36,7 +36,7 @@ def frozen(net: nn.Module) -> nn.Module:
 
 def some(images: int) -> Batch:
     pixels = torch.randn(images, *SPACE.image, dtype=torch.double)
-    return Batch(pixels, torch.arange(images) % 3, of=50)
+    return Batch(pixels, torch.arange(images) % 3, dataset_size=50)
 
 
 class Penalised(methods.find("darts")):
@@ -73,22 +73,25 @@ def test_an_auxiliary_head_is_counted_in_parts_too() -> None:
     kept = space.strongest({c.name: torch.rand(1, 1, len(c.options)) for c in space.choices})
     net = frozen(space.build(kept))
     net.training = True  # for the head; the norms stay as they are
-    batch = Batch(torch.randn(9, 1, 8, 8, dtype=torch.double), torch.arange(9) % 3, of=9)
+    batch = Batch(torch.randn(9, 1, 8, 8, dtype=torch.double), torch.arange(9) % 3, dataset_size=9)
     slopes = []
     for parts in (1, 4):
         fit = likelihood(net, batch, {}, smoothing=0.0, auxiliary_weight=0.4, micro_batches=parts)
         assert "auxiliary" in fit
-        loss = objective(fit, {}, of=9)
+        loss = objective(fit, {}, dataset_size=9)
         slopes.append(torch.autograd.grad(loss.total, list(net.parameters())))
     assert all(torch.allclose(a, b, **EXACT) for a, b in zip(*slopes, strict=True))
 
 
 def test_curvature_is_that_of_the_whole() -> None:
-    net, method, batch = SPACE.build().double(), methods.make("random", SPACE, {}), some(7)
+    net, batch = SPACE.build().double(), some(7)
     gates = {c.name: torch.rand(c.copies, 1, len(c.options)).double() for c in SPACE.choices}
     torch.set_default_dtype(torch.double)  # of the statistics that are frozen
     try:
-        whole, split = (curvature_of(net, method, [batch], micro_batches=n)(gates) for n in (1, 3))
+        whole, split = (
+            GateCurvature(net, SPACE.choices, lambda: [batch], micro_batches=n)(gates)
+            for n in (1, 3)
+        )
     finally:
         torch.set_default_dtype(torch.float)
     assert all(torch.allclose(whole[name], split[name], **EXACT) for name in gates)

@@ -92,6 +92,19 @@ def test_progress_tells_the_time_left(tmp_path: Path) -> None:
     assert told[0].terms == {"nll": 0.0}
 
 
+def test_progress_tells_the_accuracy_on_held_out_images_also_after_a_resume(tmp_path: Path) -> None:
+    told: list[float | None] = []
+    for until in (1, 2):
+        stage = make(tmp_path, report=lambda progress: told.append(progress.held_out_accuracy))
+        for epoch in stage.epochs_left():
+            if epoch == until:
+                break
+            for _ in stage.steps_left():
+                pass
+            stage.finish_epoch(held_out={"accuracy": 0.5 + epoch / 4})
+    assert told == [None, None, 0.5, 0.5]
+
+
 def test_events_hold_the_scalars_of_the_log(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     work(make(tmp_path), until=2)

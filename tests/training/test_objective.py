@@ -10,7 +10,7 @@ from ardor.bayes import Gates
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.methods.random import Random
 from ardor.searching.gate_gradients import (
-    curvature_of,
+    GateCurvature,
     frozen_statistics,
     moved,
     unrolled_gradients_,
@@ -64,7 +64,7 @@ def test_weights_are_put_back_even_after_an_error() -> None:
 
 def test_the_objective_divides_penalties_by_the_images_once() -> None:
     fit = {"nll": torch.tensor(2.0), "auxiliary": torch.tensor(0.5), "accuracy": torch.ones(())}
-    loss = objective(fit, {"kl": torch.tensor(50.0)}, of=100)
+    loss = objective(fit, {"kl": torch.tensor(50.0)}, dataset_size=100)
     assert loss.total.item() == pytest.approx(3.0)
     assert loss.terms == {"loss": 3.0, "nll": 2.0, "auxiliary": 0.5, "kl": 0.5, "accuracy": 1.0}
 
@@ -98,13 +98,13 @@ def test_the_likelihood_smooths_labels_and_weighs_the_auxiliary_head(head: str) 
 
 def small_net() -> tuple[Random, nn.Module, Batch, Gates]:
     gates = {c.name: torch.rand(c.copies, 1, len(c.options)) for c in SPACE.choices}
-    batch = Batch(torch.randn(5, *SPACE.image), torch.tensor([0, 1, 2, 0, 1]), of=50)
+    batch = Batch(torch.randn(5, *SPACE.image), torch.tensor([0, 1, 2, 0, 1]), dataset_size=50)
     return Random(SPACE), SPACE.build(), batch, gates
 
 
 def test_curvature_is_the_full_jacobians_for_the_whole_data_set() -> None:
     method, net, batch, gates = small_net()
-    found = curvature_of(net, method, [batch])(gates)
+    found = GateCurvature(net, method.space.choices, lambda: [batch])(gates)
     with frozen_statistics(net, batch.images, gates):
         p = net(batch.images, gates).softmax(-1)
         hessian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
@@ -120,7 +120,7 @@ def test_refitting_leaves_the_net_as_it_was() -> None:
     method, net, batch, gates = small_net()
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     net.train()
-    curvature_of(net, method, [batch])(gates)
+    GateCurvature(net, method.space.choices, lambda: [batch])(gates)
     after = net.state_dict()
     assert set(after) == set(before)
     assert all(torch.equal(after[name], before[name]) for name in before)

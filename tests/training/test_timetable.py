@@ -14,7 +14,7 @@ from ardor.errors import ArdorError, Interrupted
 from ardor.runtime.device import Runtime
 from ardor.runtime.progress import Progress
 from ardor.searching.loop import search
-from ardor.searching.result import Found
+from ardor.searching.result import SearchResult
 from ardor.settings.merge import resolve
 from ardor.settings.sections import LONGEST, SearchConfig
 from ardor.training.timetable import AIM, Length, StepTimes, Timetable
@@ -123,7 +123,7 @@ def test_few_seconds_see_few_held_out_images() -> None:
     assert 0.4 + timetable.left(0, 4, 0.4) <= AIM * 10
 
 
-def find(images: Images, run: Path, runtime: Runtime, **changes: object) -> Found:
+def find(images: Images, run: Path, runtime: Runtime, **changes: object) -> SearchResult:
     config = SearchConfig(**{**BASE, **changes})
     return search(Toy(), methods.make("darts", Toy(), {}), images, config, run=run, runtime=runtime)
 

@@ -1,22 +1,24 @@
 """The curvature of a loss in the gates: its Gauss-Newton diagonal, and its largest eigenvalue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from ardor.bayes import Gates
+from ardor.bayes.divergences import TINY
 
 Map = Callable[[Tensor], Tensor]  # of vectors
-SPENT = 1e-12  # of a product: less than that left of it is rounding
-ONE = 1e-4  # how far from one the sum of a softmax may be
+LogitsAt = Callable[[Gates], Tensor]  # (batch, classes), at gates for each image
+ROUNDING = 1e-12  # share of a product below which a remainder is rounding error
+TOLERANCE = 1e-4  # how far from one the sum of a softmax may be
 
 
 def largest_eigenvalue(product: Map, start: Tensor, iterations: int) -> tuple[float, Tensor]:
     """The largest eigenvalue of a symmetric matrix, and its unit vector, by products with it alone.
 
-    The best of the Krylov space of `start` (Lanczos 1950, with full orthogonalisation). It is never
-    below what as many power iterations give, exact after as many products as there are
+    The largest in the Krylov space of `start` (Lanczos 1950, with full orthogonalisation): never
+    below the result of as many power iterations, exact after as many products as there are
     dimensions, and the largest by value, not by magnitude. NaN where a product is not finite.
     """
     basis: list[Tensor] = []
@@ -25,10 +27,11 @@ def largest_eigenvalue(product: Map, start: Tensor, iterations: int) -> tuple[fl
     for _ in range(iterations):
         basis.append(vector)
         products.append(product(vector))
-        rest = _without(_without(products[-1], basis), basis)  # once leaves a trace of rounding
-        if not rest.norm() > SPENT * products[-1].norm():
+        # Twice, as rounding in the first pass leaves a trace of the basis.
+        remainder = _orthogonal(_orthogonal(products[-1], basis), basis)
+        if not remainder.norm() > ROUNDING * products[-1].norm():
             break
-        vector = rest / rest.norm()
+        vector = remainder / remainder.norm()
     within = torch.stack(basis) @ torch.stack(products).T
     if not within.isfinite().all():
         return float("nan"), start
@@ -36,8 +39,8 @@ def largest_eigenvalue(product: Map, start: Tensor, iterations: int) -> tuple[fl
     return values[-1].item(), vectors[:, -1] @ torch.stack(basis)
 
 
-def _without(vector: Tensor, basis: list[Tensor]) -> Tensor:
-    """What is orthogonal to all of a basis."""
+def _orthogonal(vector: Tensor, basis: list[Tensor]) -> Tensor:
+    """The part of a vector that is orthogonal to all of a basis."""
     for other in basis:
         vector = vector - (other @ vector) * other
     return vector
@@ -49,10 +52,10 @@ def hessian_product(gradient: Map, step: float) -> Map:
 
 
 def shifted(gates: Gates, by: Tensor) -> Gates:
-    """The gates where all strengths, one after another in `by`, have moved by that much.
+    """The gates after all strengths have moved; `by` holds the changes one after another.
 
-    Gates that sum to one are a softmax of strengths: so that for DARTS these are its alphas. Any
-    others are strengths themselves. What has left the supernet, with a gate of zero, stays out.
+    Gates that sum to one are taken as a softmax of strengths, which for DARTS are its alphas. Any
+    others are strengths themselves. Removed options, with a gate of zero, stay removed.
     """
     parts = torch.split(by, [gate.numel() for gate in gates.values()])
     moved = {}
@@ -63,26 +66,59 @@ def shifted(gates: Gates, by: Tensor) -> Gates:
 
 
 def _is_softmax(gate: Tensor) -> bool:
-    return bool((gate >= 0).all() and ((gate.sum(-1) - 1).abs() < ONE).all())
+    return bool((gate >= 0).all() and ((gate.sum(-1) - 1).abs() < TOLERANCE).all())
 
 
-def gauss_newton_diagonal(logits_at: Callable[[Gates], Tensor], gates: Gates) -> Gates:
-    """sum_n J_n^T (diag p - p p^T) J_n, diagonal in every gate, for the images of `logits_at`.
+def gauss_newton_diagonal(
+    logits_at: LogitsAt, gates: Gates, *, per_image: bool = False, samples: int = 0
+) -> Gates:
+    """J_n^T (diag p - p p^T) J_n, diagonal in every gate, summed over the images of `logits_at`.
 
-    `gates` are per image, (copies, batch, options), so that one backward pass for each class gives
-    the Jacobian rows of all images at once; the result is (copies, 1, options). Writing it as the
-    variance of J under p, centred, avoids the cancellation of E J^2 - (E J)^2 in float32.
+    `gates` are per image, (copies, batch, options), so that a backward pass gives something of all
+    images at once. The result is (copies, 1, options), or as the gates, an image apart from the
+    other. It takes a backward pass for each class; or only `samples` passes, for an estimate
+    without bias.
     """
     at = {name: gate.detach().requires_grad_() for name, gate in gates.items()}
     logits = logits_at(at)
+    inputs = list(at.values())
+    found = _monte_carlo(logits, inputs, samples) if samples else _exact(logits, inputs)
+    each = dict(zip(at, found, strict=True))
+    return each if per_image else {name: d.sum(1, keepdim=True) for name, d in each.items()}
+
+
+def _exact(logits: Tensor, gates: Sequence[Tensor]) -> list[Tensor]:
+    """The variance of the rows of J under p, which the diagonal is.
+
+    Row after row into a running mean and sum of squares (West 1979): E J^2 - (E J)^2 would cancel
+    in float32, and all rows at once need as many times the memory as there are classes.
+    """
     p = logits.detach().softmax(-1)  # (batch, classes)
-    rows = [
-        torch.autograd.grad(logits[:, c].sum(), list(at.values()), retain_graph=True)
-        for c in range(logits.shape[1])
-    ]
-    diagonal = {}
-    for name, jacobian in zip(at, map(torch.stack, zip(*rows, strict=True)), strict=True):
-        weight = p.T[:, None, :, None]  # (classes, 1, batch, 1) against (classes, copies, batch, k)
-        centred = jacobian - (weight * jacobian).sum(0)
-        diagonal[name] = (weight * centred.square()).sum(0).sum(1, keepdim=True)
-    return diagonal
+    so_far = torch.zeros_like(p[:, 0])
+    means, squares = ([torch.zeros_like(gate) for gate in gates] for _ in range(2))
+    for c in range(p.shape[1]):
+        rows = torch.autograd.grad(logits[:, c].sum(), gates, retain_graph=True)
+        so_far = so_far + p[:, c]
+        share = (p[:, c] / so_far.clamp_min(TINY))[:, None]  # (batch, 1), as an image's options
+        for mean, square, row in zip(means, squares, rows, strict=True):
+            ahead = row - mean
+            mean += share * ahead
+            square += p[:, c, None] * ahead * (row - mean)
+    return squares
+
+
+def _monte_carlo(logits: Tensor, gates: Sequence[Tensor], samples: int) -> list[Tensor]:
+    """The mean square of the gradient of log p(y), for labels y drawn from p itself.
+
+    That gradient is J_y - E J, so that its square has the variance of J under p as its mean
+    (Martens 2020, section 9.1: the Fisher matrix is the Gauss-Newton matrix of a softmax).
+    """
+    log_p = logits.log_softmax(-1)
+    labels = log_p.detach().exp().multinomial(samples, replacement=True)  # (batch, samples)
+    squares = [torch.zeros_like(gate) for gate in gates]
+    for drawn in labels.T:
+        fit = log_p.gather(1, drawn[:, None]).sum()
+        slopes = torch.autograd.grad(fit, gates, retain_graph=True)
+        for square, slope in zip(squares, slopes, strict=True):
+            square += slope.square() / samples
+    return squares

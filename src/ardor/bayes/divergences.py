@@ -19,9 +19,9 @@ def log_noise_ratio(mean: Tensor, log_var: Tensor) -> Tensor:
 def log_uniform_divergence(log_lambda: Tensor) -> Tensor:
     """KL from N(mu, sigma^2) to p(w) ~ 1/|w|, elementwise in log lambda (Molchanov et al. 2017).
 
-    Both versions of VINNAS print its negative and add it to the loss; minimised, that would drive
-    lambda to 0 and never prune. Here it is the KL: positive and falling in log lambda. Nor is
-    log lambda clamped as in Molchanov's code, which would stop the gradient of large weights.
+    Both versions of VINNAS publish its negative and add it to the loss; minimised, that would drive
+    lambda to 0 and never prune. Here it is the KL: positive and falling in log lambda. Unlike in
+    Molchanov's code log lambda is not clamped, which would stop the gradient of large weights.
     """
     return K1 - K1 * torch.sigmoid(K2 + K3 * log_lambda) + 0.5 * F.softplus(-log_lambda)
 
@@ -36,9 +36,9 @@ def gaussian_kl(
 ) -> Tensor:
     """E_m KL(N(mu, sigma^2) || N(m, s^2)) for m ~ N(M, S^2), summed over all entries.
 
-    0.5 [(sigma^2 + S^2 + (mu - M)^2) / s^2 - 1 - log(sigma^2 / s^2)]; `log_width` is log s^2, the
-    rest broadcast to it. Ratios of variances are taken as logs: float32 holds them where it would
-    not hold both variances.
+    0.5 [(sigma^2 + S^2 + (mu - M)^2) / s^2 - 1 - log(sigma^2 / s^2)]; `log_width` is log s^2, and
+    all others broadcast to it. Ratios of variances are taken as logs: float32 holds them where it
+    would not hold both variances.
     """
     ratio = log_var - log_width
     apart = (mean - prior_mean).square() * (-log_width).exp()
@@ -49,8 +49,8 @@ def dropout_divergence(log_delta: Tensor, left: float) -> Tensor:
     """KL from N(g, g^2 delta) to N(lambda g, 1 / eta), elementwise, `left` = (1 - lambda)^2.
 
     At the best eta = 1 / (g^2 (left + delta)) it is 0.5 log(1 + left / delta), whatever g (Wang et
-    al. 2020, eqs 10, 11). Their eq. 9 prints 2 eta g^2 (left + delta) where half of eta g^2 (left +
-    delta) is right; eqs 10 and 11 follow from the latter.
+    al. 2020, eqs 10, 11). Their eq. 9 has 2 eta g^2 (left + delta) where half of eta g^2 (left +
+    delta) is correct; eqs 10 and 11 follow from the latter.
     """
     return 0.5 * torch.log1p(left * (-log_delta).exp())
 

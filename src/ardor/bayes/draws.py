@@ -1,4 +1,4 @@
-"""Draws that a gradient can pass, and what is known of them without drawing."""
+"""Random draws that a gradient can pass, and their probabilities in closed form."""
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ def gaussian_draw(mean: Tensor, log_var: Tensor) -> Tensor:
 def mixture_log_var(means: Tensor, log_vars: Tensor) -> Tensor:
     """Log-variances of an equal mixture of Gaussians, (parts, ..., options) -> (..., options).
 
-    By the law of total variance: the mean of the variances, and the variance of the means. The
-    latter is one for all options, as a few parts are too few to tell one option's from another's.
+    By the law of total variance: the mean of the variances plus the variance of the means. The
+    latter is averaged over the options, as a few parts are too few to estimate it for each.
     """
     between = means.var(0, correction=min(1, len(means) - 1)).mean(-1, keepdim=True)
     return (log_vars.exp().mean(0) + between).log()
@@ -44,7 +44,7 @@ def straight_through(soft: Tensor) -> Tensor:
 
 
 def keep_probability(log_delta: Tensor) -> Tensor:
-    """P(psi = 1) = 1 / (1 + delta): how likely dropout at that rate keeps a value."""
+    """P(psi = 1) = 1 / (1 + delta): the probability that dropout at that rate keeps a value."""
     return torch.sigmoid(-log_delta)
 
 
@@ -53,7 +53,7 @@ def switch_draw(log_delta: Tensor, gradient: str, temperature: float) -> Tensor:
 
     "gaussian" has none; "straight-through" has that of the probability (Bengio et al. 2013);
     "concrete" is sigmoid((logistic noise - log delta) / temperature) (Maddison et al. 2017), which
-    is neither zero nor one, but its own gradient.
+    has its own gradient, but is neither exactly zero nor one.
     """
     if gradient == "concrete":
         noise = torch.rand_like(log_delta).logit(eps=1e-7)

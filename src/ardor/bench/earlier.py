@@ -1,4 +1,4 @@
-"""What an earlier result of a bench has of its runs: those need not be made again."""
+"""Runs in an earlier result of a bench, which need not be made again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 from ardor.bench.grid import Grid, named
 from ardor.bench.measures import Measure, Record
 from ardor.errors import ArdorError
-from ardor.pipeline.resolve import difference
+from ardor.pipeline.resolve import difference, layered
 from ardor.runtime.files import read_object
 from ardor.runtime.origin import FORMAT
 from ardor.settings.merge import resolve
@@ -26,7 +26,7 @@ class Known:
 
     @classmethod
     def read(cls, path: Path, grid: Grid, measure: Measure) -> "Known":
-        """The runs in a result, which must have been made with the settings of today."""
+        """The runs in a result, which must have been made with the present settings."""
         content = read_object(path, FORMAT)
         if (made := (content.get("bench"), content.get("measure"))) != (grid.name, measure.name):
             raise ArdorError(
@@ -47,20 +47,20 @@ class Known:
 
 
 def check_same(path: Path, row: str, made: Config, grid: Grid) -> None:
-    """An ArdorError where a row was made with other settings than those of today."""
-    layers = (*grid.layers(row, made.seed), {"device": made.device})
-    source = resolve(*layers).data.source
-    if other := difference(made, (*layers, {"data": {"source": name_of(source)}})):
+    """An ArdorError where a row was made with other settings than the present ones."""
+    now = layered((*grid.layers(row, made.seed), {"device": made.device}))
+    images = now.data.model_copy(update={"source": name_of(now.data.source)})
+    if other := difference(made, now.model_copy(update={"data": images})):
         raise ArdorError(f"'{row}' in '{path}' was made with {other}", ANEW)
 
 
 def portable(config: Config) -> dict[str, Any]:
-    """The settings of a row as a result keeps them: nothing of the machine, nor of one seed."""
+    """The settings of a row for a result: without machine and seed."""
     settings = config.model_dump(exclude={"seed", "device"})
     settings["data"]["source"] = name_of(config.data.source)
     return settings
 
 
 def name_of(source: str) -> str:
-    """What images are called, wherever they are."""
+    """The name of a data set, without the folder it is in."""
     return "".join(named(source))

@@ -41,14 +41,14 @@ Measured = dict[str, Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """What three operations say of some images, (operations, images, classes), and the labels."""
+    """Logits of three operations for some images, (operations, images, classes), and the labels."""
 
-    said: Tensor
+    logits: Tensor
     labels: Tensor
 
     @classmethod
     def of(cls, seed: int) -> "Problem":
-        """One that sees the labels, one that sees them dimly, and noise."""
+        """One operation that knows the labels, one that knows them vaguely, and one of noise."""
         generator = torch.Generator().manual_seed(seed)
         labels = torch.randint(CLASSES, (IMAGES,), generator=generator)
         noise = torch.randn(3, IMAGES, CLASSES, generator=generator, dtype=torch.double)
@@ -57,8 +57,8 @@ class Problem:
 
     def loss(self, gates: Tensor) -> Tensor:
         """The nll of an image under gates, (..., operations)."""
-        logits = torch.einsum("...k,knc->...nc", gates, self.said)
-        right = logits.log_softmax(-1)[..., torch.arange(IMAGES), self.labels]
+        mixed = torch.einsum("...k,knc->...nc", gates, self.logits)
+        right = mixed.log_softmax(-1)[..., torch.arange(IMAGES), self.labels]
         return -right.mean(-1)
 
     def expected(self, log_delta: Tensor, weight: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def compared(drawn: Tensor, true: Tensor) -> Measured:
 
 
 def measured(seed: int, draws: int) -> Iterator[Measured]:
-    """A problem at every drop rate: what each kind of gradient is like."""
+    """The measures of each kind of gradient, for a problem at every drop rate."""
     problem = Problem.of(seed)
     weight = torch.ones(3, dtype=torch.double)
     for drop in DROPS:
@@ -121,7 +121,7 @@ def measured(seed: int, draws: int) -> Iterator[Measured]:
 
 
 def name_of(gradient: str, temperature: float) -> str:
-    """What a kind of gradient is called: concrete ones by their temperature."""
+    """The name of a kind of gradient, with the temperature of concrete ones."""
     return f"{gradient} {temperature:g}" if gradient == "concrete" else gradient
 
 

@@ -25,7 +25,7 @@ Layer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Grid:
-    """The rows of a bench, the settings and the seeds of each, and what a paper prints of them."""
+    """The rows of a bench, the settings and seeds of each, and the figures a paper publishes."""
 
     name: str
     place: str  # the folder of its runs, below that of all benches
@@ -35,10 +35,10 @@ class Grid:
     printed: Mapping[str, Any]
     measure: str = "networks"  # what is measured of its runs
     preset: str = ""  # below all rows
-    note: str = ""  # what must be said beside its table
+    note: str = ""  # a remark below its table
 
     def cells(self) -> Iterator[tuple[str, int]]:
-        """Row and seed, seed after seed: whatever stops a bench, it leaves rows to compare."""
+        """Row and seed, seed after seed, so that a stopped bench leaves rows to compare."""
         for seed in range(max(self.counts.values())):
             yield from ((row, seed) for row, count in self.counts.items() if seed < count)
 
@@ -47,7 +47,7 @@ class Grid:
         return (*self.rows[row], {"seed": seed})
 
     def command(self, row: str, verb: str) -> str:
-        """What makes the first run of a row by itself, as a person types it."""
+        """The command that makes the first run of a row by itself."""
         _, *changes = self.rows[row]
         given = flat(reduce(merge, changes, {}))
         words = ["ardor", verb, *named(given.pop("data.source"))]
@@ -72,7 +72,7 @@ def names() -> dict[str, str]:
 
 
 def family_of(name: str) -> str:
-    """The paper that a preset is from: what its name begins with."""
+    """The paper that a preset is from, with which its name begins."""
     return name.partition("-")[0] if "-" in name else ""
 
 
@@ -93,7 +93,7 @@ def read(
     base = preset(found["preset"]) if "preset" in found else {}
     settings = found.get("settings", {})
     check_images(name, source, settings)
-    asked = [{} if source is None else {"data": {"source": source}}, *timed(time)]
+    given = [{} if source is None else {"data": {"source": source}}, *timed(time)]
     changes = {row: change_of(row, found["methods"]) for row in methods or found["methods"]}
     own = found.get("runs", {})
     counts = {row: own.get(row, found["seeds"]) if seeds is None else seeds for row in changes}
@@ -104,7 +104,7 @@ def read(
     return Grid(
         name=name,
         place="-".join([name, *named(source), *([time] if time else [])]),
-        rows={row: (base, settings, of, *asked) for row, of in changes.items()},
+        rows={row: (base, settings, of, *given) for row, of in changes.items()},
         counts={row: count for row, count in counts.items() if count},
         searched_by={row: first for row, first in searched_by if {row, first} <= changes.keys()},
         printed=printed(name, found.get("printed", {})),
@@ -115,7 +115,7 @@ def read(
 
 
 def change_of(row: str, known: Layer) -> Layer:
-    """What a row sets otherwise than the others."""
+    """The settings of a row that differ from those of the others."""
     change: Layer = known.get(row, {"method": {"name": row}})
     return change
 
@@ -126,12 +126,12 @@ def timed(time: str | None) -> list[Layer]:
 
 
 def named(source: str | None) -> list[str]:
-    """What images are called, in the name of a folder."""
+    """The name of a data set, for the name of a folder."""
     return [] if source is None else [Path(os.path.abspath(source)).name]
 
 
 def file_of(name: str) -> dict[str, Any]:
-    """What a bench's file says, or that of the paper its preset is from."""
+    """The content of a bench's file, or of the file of the paper that its preset is from."""
     if name not in names():
         raise unknown("bench", name, names())
     own = name in titles(FOLDER)
@@ -150,7 +150,7 @@ def check_images(name: str, source: str | None, settings: Layer) -> None:
 
 
 def printed(name: str, figures: Layer) -> dict[str, Any]:
-    """What a paper prints for a bench, and where; empty where it prints nothing."""
+    """The figures that a paper publishes for a bench, and where; empty if there are none."""
     full = name.removesuffix(SMALL)
     if full not in figures:
         return {}

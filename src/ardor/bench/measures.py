@@ -1,4 +1,4 @@
-"""What a bench measures of its runs, and the runs of one row as one row of numbers."""
+"""Measures of the runs of a bench, and the runs of one row as one row of numbers."""
 
 import statistics
 from collections import Counter
@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from ardor.layers.operations import OPS
+from ardor.pipeline.compare import MEASURES, seconds
 from ardor.pipeline.run import STAGES, Run
 from ardor.runtime.files import read_json, read_log
 from ardor.searching.collapse import SORTS, OperationCounts, kept_by, together
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
 NOISE = "noise"  # the operation of S4 that is of no use
-MEASURES = ("test_accuracy", "nonzero_params", "params", "macs")
 
 Record = Mapping[str, Any]  # what a result keeps of a run: all that its tables are made from
 
@@ -27,7 +28,7 @@ class TableRun:
     same_as: str = ""  # the row that this run was made for, where it is not its own
 
     def to_json(self) -> dict[str, Any]:
-        """What a result keeps of it."""
+        """Its facts for a result, as JSON."""
         return {
             "method": self.row,
             "seed": self.seed,
@@ -40,19 +41,20 @@ class TableRun:
 
 
 class Measure:
-    """What is measured of finished runs: here, of the networks that they end with."""
+    """Measures of finished runs: of the networks that they end with."""
 
     name: ClassVar[str] = "networks"
     stages: ClassVar[tuple[str, ...]] = STAGES  # that a run must go through
 
     def of(self, cell: TableRun) -> dict[str, Any]:
-        """What a result keeps of a run."""
+        """The facts of a run for a result."""
         return cell.to_json()
 
     def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
-        """Mean and standard deviation over the seeds; and the run best on the test images."""
+        """Mean and standard deviation over the seeds, and the best run on the test images."""
         metrics = [run["metrics"] for run in runs]
-        best = max(metrics, key=lambda found: found["test_accuracy"])
+        scored = [each for each in metrics if "test_accuracy" in each]
+        best: Record = max(scored, key=lambda found: found["test_accuracy"], default={})
         found: dict[str, Any] = {"method": name, "seeds": len(runs)}
         found["same_as"] = dict(Counter(run["same_as"] for run in runs if "same_as" in run))
         for measure in MEASURES:
@@ -62,18 +64,18 @@ class Measure:
         found["seconds"] = statistics.fmean(map(seconds, metrics))
         return {**found, **searches(runs)}
 
-    def beside(self) -> dict[str, Any]:
-        """What a result has beside the rows."""
+    def extra(self) -> dict[str, Any]:
+        """Further entries of a result, besides the rows."""
         return {}
 
 
 class Followed(Measure):
-    """What is measured of networks, and of the searches that found them, epoch by epoch."""
+    """Measures of networks, and of the searches that found them, epoch by epoch."""
 
     name: ClassVar[str] = "followed"
 
     def of(self, cell: TableRun) -> dict[str, Any]:
-        """What the collapse watch saw, epoch by epoch."""
+        """The facts of a run, with those of the collapse monitor epoch by epoch."""
         seen = [
             {
                 "epoch": epoch,
@@ -87,7 +89,7 @@ class Followed(Measure):
 
 
 class Searches(Followed):
-    """What is measured of searches alone: what they keep, epoch by epoch."""
+    """Measures of searches alone: the operations they keep, epoch by epoch."""
 
     name: ClassVar[str] = "searches"
     stages: ClassVar[tuple[str, ...]] = ("search",)
@@ -98,11 +100,11 @@ class Searches(Followed):
 
 
 def searches(runs: Sequence[Record]) -> dict[str, Any]:
-    """How long searches took, what they kept, and what the collapse watch saw."""
+    """How long searches took, which operations they kept, and the measures of collapse."""
     metrics = [run["metrics"] for run in runs]
     found = over_seeds("search_seconds", [seconds(each, *PARTS["search"]) for each in metrics])
     found |= over_seeds("search_core_seconds", core_seconds(metrics))
-    kept = [OperationCounts(**run["kept"]) for run in runs]
+    kept = [counts_of(run["kept"]) for run in runs]
     found |= over_seeds("ops_used", [len(each.operations) for each in kept])
     for name in ("op_entropy", *(f"{sort}_share" for sort in SORTS)):
         found |= over_seeds(name, [each.numbers()[name] for each in kept])
@@ -113,26 +115,20 @@ def searches(runs: Sequence[Record]) -> dict[str, Any]:
 
 
 def given(name: str, metrics: Sequence[Mapping[str, Any]]) -> list[float]:
-    """What was measured under a name, in the runs in which it was."""
+    """The values of a measure, from the runs that have it."""
     return [each[name] for each in metrics if name in each]
 
 
 def over_seeds(name: str, values: Sequence[float]) -> dict[str, Any]:
-    """Mean and standard deviation of what was measured; none of what was not."""
+    """Mean and standard deviation of a measure; None without any value."""
     return {
         name: statistics.fmean(values) if values else None,
         f"{name}_std": statistics.stdev(values) if len(values) > 1 else 0.0,
     }
 
 
-def seconds(metrics: Record, *stages: str) -> float:
-    """What these stages of a run took; without any, all of them."""
-    costs = metrics["stages"].items()
-    return float(sum(cost["seconds"] for name, cost in costs if not stages or name in stages))
-
-
 def core_seconds(metrics: Sequence[Record]) -> list[float]:
-    """What searches took of all cores together; nothing unless all of them say so."""
+    """The seconds of searches on all cores together; empty unless all of them have it."""
     searched = [each["stages"].get("search", {}) for each in metrics]
     found = [cost["core_seconds"] for cost in searched if "core_seconds" in cost]
     return found if len(found) == len(metrics) else []
@@ -141,7 +137,18 @@ def core_seconds(metrics: Sequence[Record]) -> list[float]:
 def operations(run: Run) -> OperationCounts:
     """The operations that a search kept, over all edges."""
     choices = [choice for choice in run.space().choices if choice.kind == "op"]
-    return together(kept_by(choices, run.architecture))
+    return together(kept_by(choices, run.architecture).values())
+
+
+def counts_of(kept: Mapping[str, Any]) -> OperationCounts:
+    """The operations kept, from a result; an older one does not have their families."""
+    if "families" in kept:
+        return OperationCounts(**kept)
+    families: Counter[str] = Counter()
+    for name, count in kept["operations"].items():
+        if name in OPS:
+            families[OPS[name].family] += count
+    return OperationCounts(**kept, families=dict(families))
 
 
 def share_of(operation: str, *cells: Mapping[str, int]) -> float:
@@ -153,7 +160,7 @@ def share_of(operation: str, *cells: Mapping[str, int]) -> float:
 
 
 def watched(run: Run) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Epoch by epoch, what the collapse watch wrote into the log."""
+    """The entries of the collapse monitor in the log, epoch by epoch."""
     for _, entry in read_log(run.folder / "log.jsonl"):  # chance has no epochs
         if entry["stage"] == "search" and "watch" in entry:
             yield entry["epoch"], entry["watch"]

@@ -1,4 +1,4 @@
-"""Plots of benches as SVG: lines of one run each, coloured and dashed by method, by panels."""
+"""Plots of benches as SVG: panels with a line for each run, coloured and dashed by method."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ DASHES = ("none", "7 3", "2 2", "9 3 2 3", "12 4")
 
 @dataclass(frozen=True)
 class Scale:
-    """How an axis of values is divided: where there are no ticks, by round numbers."""
+    """The division of an axis: at given ticks, or at round numbers."""
 
     ticks: Sequence[float] = ()
     place: Callable[[float], float] = float  # grows with the value
@@ -34,7 +34,7 @@ class Scale:
 
 
 def closeness(accuracy: float) -> float:
-    """Minus the logarithm of the error: a point counts more the fewer there are left."""
+    """Minus the logarithm of the error: near 100 percent a point counts more."""
     return -math.log(max(100.0 - accuracy, 5.0))  # no cell of the benchmark reaches 95 %
 
 
@@ -56,7 +56,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """Where values stand in a panel."""
+    """The positions of values in a panel."""
 
     xs: tuple[float, float]
     ticks: Sequence[float]  # of the values, from the least to the largest
@@ -91,7 +91,7 @@ class Axes:
 
 
 def plots(result: Mapping[str, Any]) -> dict[str, str]:
-    """Name -> SVG, of what the runs of a bench's result went through epoch by epoch."""
+    """Name -> SVG: how the runs of a bench's result changed epoch by epoch."""
     if result.get("measure") == "truth":
         # A search that decides only at its end has nothing to draw.
         worth = [run for run in series(result["runs"], "epochs", "test_accuracy") if run["points"]]
@@ -101,7 +101,7 @@ def plots(result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def accuracy(runs: Series) -> str:
-    """A panel for each method: what its cells are worth, epoch by epoch, on one scale for all."""
+    """A panel for each method: the accuracy of its cells epoch by epoch, on one scale for all."""
     by_method: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         by_method.setdefault(run["method"], []).append(run)
@@ -134,7 +134,7 @@ def collapse(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def series(runs: Sequence[Mapping[str, Any]], under: str, *keys: str) -> list[dict[str, Any]]:
-    """Each run with, epoch by epoch, the sum of what it has under some keys, if it is a number."""
+    """Each run with the sum of its values under some keys, epoch by epoch, where it is a number."""
     found = []
     for run in runs:
         points = []
@@ -186,7 +186,7 @@ def legend(names: Iterable[str], width: float) -> Iterator[tuple[str, float, flo
 
 
 def described(rows: Sequence[Sequence[Panel]], methods: Sequence[str]) -> str:
-    """What a screen reader says."""
+    """The description for screen readers."""
     panels = [" ".join(filter(None, [panel.title, panel.y])) for row in rows for panel in row]
     return f"{'; '.join(panels)} by {rows[0][0].x}, for {', '.join(methods)}"
 
@@ -204,7 +204,7 @@ def draw_panel(group: Element, panel: Panel, styles: Mapping[str, tuple[str, str
 
 
 def draw_axes(group: Element, panel: Panel, axes: Axes) -> None:
-    """Rules, ticks and what they mean."""
+    """Rules, ticks and their labels."""
     bottom, middle = axes.bottom, (LEFT + axes.right) / 2
     for tick in axes.ticks:
         y = axes.at(axes.xs[0], tick)[1]
@@ -228,5 +228,5 @@ def draw_line(parent: Element, path: str, style: tuple[str, str]) -> Element:
 
 
 def write(parent: Element, words: str, x: float, y: float, anchor: str, ink: str = SOFT) -> Element:
-    """A few words."""
+    """A text element."""
     return add(parent, "text", words, x=x, y=y, fill=ink, font_size=12.0, text_anchor=anchor)

@@ -10,20 +10,20 @@ import torch
 from ardor.bench import gradients, grid
 from ardor.bench.earlier import Known, portable
 from ardor.bench.grid import Grid
-from ardor.bench.measures import MEASURES, Followed, Measure, Record, Searches, TableRun, seconds
+from ardor.bench.measures import Followed, Measure, Record, Searches, TableRun
 from ardor.bench.nasbench201.truth import Truth
 from ardor.bench.nasbench201.truths import Truths
 from ardor.bench.plots import plots
 from ardor.bench.speed import speed
 from ardor.errors import ArdorError
-from ardor.pipeline.resolve import difference
+from ardor.pipeline.resolve import difference, layered
 from ardor.pipeline.run import Run
 from ardor.pipeline.stages import do
 from ardor.runtime.files import read_bytes, read_log, write, write_json
 from ardor.runtime.origin import about
 from ardor.runtime.progress import Progress, unwatched
 
-# Benches that are no grid of runs: what measures them, in as many rounds as asked for.
+# Benches that are no grid of runs: what measures them, in as many rounds as changes for.
 APART: Mapping[str, Callable[..., dict[str, Any]]] = {
     "speed": speed.speed,
     "gradients": gradients.gradients,
@@ -32,8 +32,8 @@ APART: Mapping[str, Callable[..., dict[str, Any]]] = {
 
 def benches() -> dict[str, str]:
     """The benches that come with Ardor, each in a line."""
-    said = {"speed": str(speed.__doc__), "gradients": str(gradients.__doc__)}
-    return {**grid.names(), **{name: words.splitlines()[0] for name, words in said.items()}}
+    apart = {"speed": str(speed.__doc__), "gradients": str(gradients.__doc__)}
+    return {**grid.names(), **{name: words.splitlines()[0] for name, words in apart.items()}}
 
 
 def bench(
@@ -46,15 +46,15 @@ def bench(
     command: str,
     say: Callable[[str], None],
     on_progress: Callable[[Progress], None] = unwatched,
-    **asked: Any,
+    **changes: Any,
 ) -> dict[str, Any]:
-    """Runs what is not done yet, or nothing; the results, and a table of them.
+    """Makes the runs that are not done yet, unless `so_far`; returns their results and a table.
 
-    What is in earlier `results` is done. What can be `asked` are other images, rows, numbers of
+    Runs in earlier `results` are done. `changes` can be other images, rows, numbers of
     runs and times: see `grid.read`.
     """
     if name not in APART:
-        cells = grid.read(name, **asked)
+        cells = grid.read(name, **changes)
         measure = measure_of(cells, table)
         known = Known() if results is None else Known.read(results, cells, measure)
         work = Bench(
@@ -67,16 +67,16 @@ def bench(
             on_progress=on_progress,
         )
         return work.so_far() if so_far else work.finish()
-    rounds = asked.pop("seeds", None)
-    check_unasked(name, **asked, so_far=so_far, table=table, results=results)
+    rounds = changes.pop("seeds", None)
+    check_options(name, **changes, so_far=so_far, table=table, results=results)
     given = [] if rounds is None else [rounds]
     return APART[name](folder / name, *given, command=command, say=say)
 
 
 def measure_of(cells: Grid, table: Path | None) -> Measure:
-    """What a grid measures of its runs."""
+    """The measure of the runs of a grid."""
     if cells.measure != Truths.name:
-        check_unasked(cells.name, table=table)
+        check_options(cells.name, table=table)
         known = {measure.name: measure for measure in (Measure, Followed, Searches)}
         return known[cells.measure]()
     if table is None:
@@ -87,18 +87,18 @@ def measure_of(cells: Grid, table: Path | None) -> Measure:
     return Truths(Truth.read(table))
 
 
-def check_unasked(name: str, **asked: Any) -> None:
-    """An ArdorError where a bench is asked for what it has not."""
+def check_options(name: str, **changes: Any) -> None:
+    """An ArdorError where a bench does not have the options that are given."""
     options = {"source": "--data", "chance": "--random", "so_far": "--so-far"}
-    for option, value in asked.items():
+    for option, value in changes.items():
         if value not in (None, (), False):
-            said = ",".join(value) if isinstance(value, tuple) else str(value)
-            given = [options.get(option, f"--{option}"), *([said] if value is not True else [])]
+            words = ",".join(value) if isinstance(value, tuple) else str(value)
+            given = [options.get(option, f"--{option}"), *([words] if value is not True else [])]
             raise ArdorError(f"{' '.join(given)} is not for the bench '{name}'", "leave it out")
 
 
 class Bench:
-    """A grid of runs in a folder: what is finished, and what is left to do."""
+    """A grid of runs in a folder: those that are finished, and those still to do."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Bench:
         self.known, self.settings = known.runs, dict(known.settings)
 
     def finish(self) -> dict[str, Any]:
-        """Does all that is left; the result so far is in a file after each run."""
+        """Makes all runs that are not finished; the result is written after each of them."""
         result: dict[str, Any] = {}
         runs: list[Record] = []
         for at in self.grid.cells():
@@ -127,7 +127,7 @@ class Bench:
         return result
 
     def draw(self, result: Mapping[str, Any]) -> None:
-        """The plots of a result, beside it."""
+        """Writes the plots of a result next to it."""
         for name, svg in plots(result).items():
             write(self.folder / f"{name}.svg", svg)
 
@@ -147,7 +147,7 @@ class Bench:
         return self.result(runs)
 
     def record(self, cell: TableRun) -> Record:
-        """What a result keeps of a run."""
+        """The facts of a run for a result."""
         own = cell.run if not cell.same_as else Run.open(self.place(cell.row, cell.seed))
         self.settings[cell.row] = portable(own.config)
         return self.measure.of(cell)
@@ -177,7 +177,7 @@ class Bench:
         )
 
     def same(self, row: str, seed: int, run: Run) -> TableRun | None:
-        """The run that this one would repeat: of the row it selects from, if both chose alike."""
+        """The run of the row it selects from, if that chose the same architecture."""
         first = self.grid.searched_by.get(row)
         other = self.opened(first, seed) if first and run.done("search") else None
         if first is None or other is None or other.stages_left():
@@ -195,12 +195,12 @@ class Bench:
         return self.folder / f"{row}-{seed}"
 
     def opened(self, row: str, seed: int) -> Run | None:
-        """The run that was begun, which must have been made with the settings of today."""
+        """The run that was begun, which must have been made with the present settings."""
         folder = self.place(row, seed)
         if not (folder / "config.json").exists():
             return None
         run = Run.open(folder)
-        if other := difference(run.config, self.grid.layers(row, seed)):
+        if other := difference(run.config, layered(self.grid.layers(row, seed))):
             raise ArdorError(
                 f"'{folder}' was made with {other}",
                 "give another --folder, or move that one away: one table has one set of settings",
@@ -213,7 +213,7 @@ class Bench:
         return Run.create(self.place(row, seed), *layers, command=self.command, stages=stages)
 
     def result(self, runs: Sequence[Record]) -> dict[str, Any]:
-        """The table, and all that it was made from."""
+        """The table, and all the facts that it was made from."""
         rows = {row: [run for run in runs if run["method"] == row] for row in self.grid.counts}
         verb = "search" if self.measure.stages == ("search",) else "run"
         return {
@@ -227,7 +227,7 @@ class Bench:
             "table": [self.measure.row(row, own) for row, own in rows.items() if own],
             "printed": dict(self.grid.printed),
             "note": self.grid.note,
-            **self.measure.beside(),
+            **self.measure.extra(),
             "commands": {row: self.grid.command(row, verb) for row, own in rows.items() if own},
             "settings": self.settings,
             "runs": list(runs),
@@ -245,23 +245,6 @@ def share_search(source: Run, run: Run) -> None:
     lines = read_log(source.folder / "log.jsonl")
     own = [line + "\n" for line, entry in lines if entry["stage"] == "search"]
     write(run.folder / "log.jsonl", "".join(own))
-    run.add_metrics(stages={"search": source.metrics["stages"]["search"]})
+    run.record.add(stages={"search": source.metrics["stages"]["search"]})
     newest = checkpoints[-1]
     write(run.folder / "checkpoint" / newest.name, read_bytes(newest, most=2**40))
-
-
-def compared(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """One row for each run."""
-    rows = []
-    for run in map(Run.open, folders):
-        rows.append(
-            {
-                "run": str(run.folder),
-                "data": run.config.data.source,
-                "method": run.config.method["name"],
-                "seed": run.config.seed,
-                **{measure: run.metrics.get(measure) for measure in MEASURES},
-                "seconds": round(seconds(run.metrics), 1),
-            }
-        )
-    return rows

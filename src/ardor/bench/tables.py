@@ -8,7 +8,7 @@ Row = Mapping[str, Any]
 
 
 def cells(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Columns, and a row for each of the bench's; then what a paper prints, or a table tells."""
+    """Columns, and a row for each of the bench's; then rows of a paper, or of the true table."""
     rows = [measured(row, result) for row in result["table"]]
     rows += [printed(row) for row in result.get("printed", {}).get("table", [])]
     rows += [queried(row) for row in result.get("queries", [])]
@@ -29,7 +29,7 @@ def measured(row: Row, result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def network(row: Row, runs: Sequence[Row]) -> dict[str, str]:
-    """Of trained networks: mean ± std over seeds, and the best of them."""
+    """Trained networks: mean ± std over seeds, and the best of them."""
     own = [run["metrics"]["stages"] for run in runs if run["method"] == row["method"]]
     shown = {
         "test accuracy": spread(row, "test_accuracy", "{:.2%}"),
@@ -48,7 +48,7 @@ def network(row: Row, runs: Sequence[Row]) -> dict[str, str]:
 
 
 def gradient(row: Row) -> dict[str, str]:
-    """Of a kind of gradient: how far from the true one it is, over the size of that."""
+    """A kind of gradient: its distance from the true one, divided by the size of that."""
     shown = {"gradient": str(row["method"]), "drop rate": f"{row['drop']:g}"}
     for name in ("rates", "weights"):
         bias, error = row[f"{name}_bias"], row[f"{name}_bias_error"]
@@ -59,7 +59,7 @@ def gradient(row: Row) -> dict[str, str]:
 
 
 def search(row: Row) -> dict[str, str]:
-    """Of searches alone: what they kept, and how long they took."""
+    """Searches alone: the operations they kept, and how long they took."""
     curvature = row["largest_curvature"]
     return {
         "kept": ", ".join(watched(row)),
@@ -76,7 +76,7 @@ def worked(row: Row) -> str:
 
 
 def true_worth(row: Row) -> dict[str, str]:
-    """Of the cells that were found: what the table of NAS-Bench-201 says of them."""
+    """Cells chosen by searches: their accuracies in the table of NAS-Bench-201."""
     return {**accuracies(row), "ranks": ", ".join(f"{rank:,}" for rank in row["ranks"])}
 
 
@@ -90,7 +90,7 @@ def accuracies(row: Row) -> dict[str, str]:
 
 
 def queried(row: Row) -> dict[str, str]:
-    """What choosing by the table's validation accuracies reaches."""
+    """Accuracies reached by choosing with the table's validation accuracies."""
     asked = f"{row['queries']:,} {'query' if row['queries'] == 1 else 'queries'}"
     return {
         "method": f"{row['method']}, {asked}",
@@ -109,22 +109,22 @@ def optimum(best: Row) -> dict[str, str]:
 
 
 def watched(row: Row) -> list[str]:
-    """What the collapse watch saw; of a search without gates only what was kept."""
-    said = [f"{row['skip_share']:.0%} skips, {row['pool_share']:.0%} pools"]
+    """The measures of collapse; of a search without gates only the operations it kept."""
+    facts = [f"{row['skip_share']:.0%} skips, {row['pool_share']:.0%} pools"]
     if row.get("noise_share"):  # only where it is a candidate; older results do not have it
-        said.append(f"{row['noise_share']:.0%} noise")
+        facts.append(f"{row['noise_share']:.0%} noise")
     if row["largest_curvature"] is not None:
-        said.append(f"{row['collapsed']} of {row['seeds']} collapsed")
-    return said
+        facts.append(f"{row['collapsed']} of {row['seeds']} collapsed")
+    return facts
 
 
 def alike(row: Row) -> list[str]:
-    """How many runs are those of another row."""
+    """How many runs were made for another row."""
     return [f"{count} as {other}" for other, count in row.get("same_as", {}).items()]
 
 
 def spread(row: Row, name: str, form: str) -> str:
-    """Mean ± standard deviation (best); a dash where nothing is known."""
+    """Mean ± standard deviation (best); a dash where there is no value."""
     if row[name] is None:
         return "-"
     best = row.get(f"{name}_best") if row["seeds"] > 1 else None
@@ -132,7 +132,7 @@ def spread(row: Row, name: str, form: str) -> str:
 
 
 def both(row: Row, name: str, form: str) -> str:
-    """Mean ± standard deviation; of a single run, what it measured."""
+    """Mean ± standard deviation; of a single run, its value."""
     mean = form.format(row[name])
     return mean if row["seeds"] == 1 else f"{mean} ± {form.format(row[name + '_std'])}"
 
@@ -148,9 +148,9 @@ def took(row: Row, stages: Sequence[Row]) -> str:
 
 
 def printed(row: Row) -> dict[str, str]:
-    """What a paper prints for a method, in its own units."""
+    """The figures that a paper publishes for a method, in its own units."""
     return {
-        "method": f"{row['method']}, as printed",
+        "method": f"{row['method']}, as published",
         "test accuracy": f"{row['test_accuracy_percent']} %",
         "parameters not zero": f"{row['nonzero_params_millions']} million",
         "search": f"{row['search_gpu_days']} GPU days",
@@ -158,28 +158,28 @@ def printed(row: Row) -> dict[str, str]:
 
 
 def notes(result: Mapping[str, Any]) -> list[str]:
-    """What must be said beside the table, a sentence or two each."""
-    said = []
+    """Notes below the table, a sentence or two each."""
+    lines = []
     if any(row.get("test_accuracy_best") is not None for row in result["table"]):
-        said.append(
+        lines.append(
             "In brackets: the run that is best on the test images, which decides nothing else."
         )
     if found := result.get("printed"):
-        said.append(f"As printed: {found['where']}. {found['note']}".strip())
+        lines.append(f"As published: {found['where']}. {found['note']}".strip())
     if seconds := result.get("seconds_a_query"):
-        said.append(
+        lines.append(
             f"Accuracies are the table's, of {result['cells']:,} cells. A query is the full "
             f"training of one cell: {seconds:,.0f} s on the table's GPU, so that the time of one "
             "search pays for less than one."
         )
     if note := result.get("note"):
-        said.append(note)
+        lines.append(note)
     if draws := result.get("draws"):
-        said.append(
+        lines.append(
             f"Gradients of the expected loss in log delta and in the weights, in {draws:,} draws a "
             "problem: bias of their mean with its standard error, and standard deviation of one "
             "draw, both over the size of the true gradient; cosine of the mean and the true one."
         )
     if left := result.get("left"):
-        said.append(f"Runs of this bench that are not finished: {left}.")
-    return said
+        lines.append(f"Runs of this bench that are not finished: {left}.")
+    return lines

@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, spaces, data, ..., settings; name -> one line."""
+"""Lists of methods, spaces, data, ... and settings: name -> one line."""
 
 import inspect
 import json
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from ardor import data, methods, spaces
-from ardor.bench.runs import benches
+from ardor.models import exporters
 from ardor.settings import fields, sections
 from ardor.settings.presets import presets
 
@@ -22,11 +22,16 @@ def catalogue(what: str) -> dict[str, str]:
         return {name: first_line(inspect.getmodule(methods.find(name))) for name in methods.names()}
     if what == "spaces":
         return {name: first_line(inspect.getmodule(spaces.find(name))) for name in spaces.names()}
+    if what == "exporters":
+        found = {name: exporters.find(name) for name in exporters.names()}
+        return {name: first_line(inspect.getmodule(type(one))) for name, one in found.items()}
     if what == "data":
         return data.describe()
     if what == "presets":
         return presets()
     if what == "benches":
+        from ardor.bench.runs import benches  # takes a second to import, for this list alone
+
         return benches()
     return dict(all_settings())
 
@@ -43,7 +48,7 @@ def all_settings() -> Iterator[tuple[str, str]]:
 
 
 def described(prefix: str, cls: type, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """The settings of one section, with the comments that stand beside them in the source."""
+    """The settings of one section, with the comments at the end of their lines in the source."""
     words: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__[:-1]):
         if ancestor.__module__.startswith("ardor.") or ancestor is cls:

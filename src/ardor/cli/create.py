@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor import discover
-from ardor.cli.options import FOLDER, Command, answering, changing, cli, existing, moved, trusting
+from ardor.cli.options import FOLDER, Command, answering, changing, cli, existing, moving, trusting
 from ardor.cli.work import architecture_of, command, screen_of, work
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def search(as_json: bool, quiet: bool, **options: Any) -> None:
 
 
 def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
-    """A new run as the options say; or, asked for a dry run, how long it would take."""
+    """Makes and does a new run; with --dry-run only estimates how long it would take."""
     from ardor.pipeline.run import Run
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -101,14 +101,14 @@ def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quie
 
 
 def _architecture(path: Path) -> "Architecture":
-    """The architecture of a run, or in a file."""
+    """The architecture in a run folder or a file."""
     from ardor.architecture import Architecture
 
     return Architecture.from_json(architecture_of(path))
 
 
 def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
-    """The space of an architecture, without what follows from the images it was found on."""
+    """The space of an architecture, without settings that follow from its images."""
     from ardor.pipeline.resolve import SIZES
 
     if found is None:
@@ -130,10 +130,12 @@ def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def _modules(typed: dict[str, Any]) -> list[str]:
-    """The modules of a person's own that they have typed as method or space."""
-    sections = [typed.get(section) for section in ("method", "space")]
-    named = [section.get("name") for section in sections if isinstance(section, dict)]
-    return [name for name in named if discover.is_dotted(name)]
+    """The modules typed as method, space or export format: typing a name is trusting it."""
+    places = (("method", "name"), ("space", "name"), ("export", "formats"))
+    sections = [(typed.get(section), key) for section, key in places]
+    named = [section.get(key) for section, key in sections if isinstance(section, dict)]
+    each = [one for names in named for one in (names if isinstance(names, list) else [names])]
+    return [name for name in each if discover.is_dotted(name)]
 
 
 def _estimate(
@@ -143,10 +145,10 @@ def _estimate(
     screen: "Screen",
     given: "Architecture | None",
 ) -> None:
-    """Says how long a run would take, and makes none."""
+    """Shows how long a run would take, without making one."""
     from ardor.cli.tables import estimate_table
     from ardor.pipeline.estimate import estimate
-    from ardor.pipeline.run import check_free
+    from ardor.pipeline.folder import check_free
 
     if folder is not None:
         check_free(folder)
@@ -176,10 +178,11 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
 
 @cli.command()
 @existing
-@moved
+@moving
 @answering
 def resume(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
     """Continue a run that was stopped, from its newest checkpoint."""
+    from ardor.pipeline.changes import moved
     from ardor.pipeline.run import Run
 
-    work(Run.open(folder).moved(place), as_json, quiet)
+    work(moved(Run.open(folder), place), as_json, quiet)

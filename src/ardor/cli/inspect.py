@@ -1,4 +1,4 @@
-"""Commands that look: at architectures, images, runs, and what there is to choose from."""
+"""Commands that show architectures, images and runs, lists, and benches."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +10,7 @@ from ardor import discover
 from ardor.cli.options import FOLDER, answering, changing, cli, trusting
 from ardor.cli.work import architecture_of, command, continued_by, screen_of
 
-LISTS = ["methods", "spaces", "data", "presets", "settings", "benches"]
+LISTS = ["methods", "spaces", "data", "exporters", "presets", "settings", "benches"]
 
 
 @cli.command()
@@ -25,7 +25,7 @@ LISTS = ["methods", "spaces", "data", "presets", "settings", "benches"]
 )
 @answering
 def show(path: Path, every: bool, count: int | None, as_json: bool, quiet: bool) -> None:
-    """The cells that were found, and how sure the search is of each choice."""
+    """Show the cells that were found, and how sure the search is of each choice."""
     from ardor.cli.show import shown
 
     content = architecture_of(path)
@@ -37,7 +37,7 @@ def show(path: Path, every: bool, count: int | None, as_json: bool, quiet: bool)
 @changing
 @answering
 def check(source: str, changes: tuple[str, ...], as_json: bool, quiet: bool) -> None:
-    """What is found in the data, and what would be wrong with it."""
+    """Count the images of each class, and warn of problems."""
     from ardor.cli.tables import summary_table
     from ardor.data import load
     from ardor.data.check import check as summarise
@@ -52,7 +52,7 @@ def check(source: str, changes: tuple[str, ...], as_json: bool, quiet: bool) -> 
 @click.argument("what", type=click.Choice(LISTS))
 @answering
 def list_(what: str, as_json: bool, quiet: bool) -> None:
-    """What there is to choose from."""
+    """List methods, spaces, data and whatever else has a name."""
     from ardor.cli.catalogue import catalogue
     from ardor.cli.tables import table
 
@@ -64,9 +64,9 @@ def list_(what: str, as_json: bool, quiet: bool) -> None:
 @click.argument("folders", nargs=-1, required=True, type=FOLDER, metavar="RUN...")
 @answering
 def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
-    """Runs side by side."""
-    from ardor.bench.runs import compared
+    """Compare runs side by side."""
     from ardor.cli.tables import rows_table
+    from ardor.pipeline.compare import compared
 
     rows = compared(folders)
     screen_of(as_json, quiet).result(rows, rows_table(rows))
@@ -95,7 +95,7 @@ def bench(
     With --results it also goes on from a result whose runs are elsewhere.
 
     'digits' is a table of methods and seeds, mean ± std. One named after a preset of a paper is the
-    paper's table on --data, beside what is printed: 'vinnas-mnist' searches once a seed, trains
+    paper's table on --data, with the published figures: 'vinnas-mnist' searches once a seed, trains
     what each of two rules selects, and as many random architectures as --random says. 'speed' times
     steps and rankings against a plain DARTS supernet, in as many rounds as there are seeds, with
     their memory and how both grow; leave the machine alone meanwhile. 'shrink' is VINNAS with
@@ -106,7 +106,7 @@ def bench(
     of sivdnas, on as many small problems as there are seeds. 'ardor list benches' shows them all.
     """
     from ardor.bench.runs import bench as measure
-    from ardor.cli.tables import bench_table
+    from ardor.cli.bench_tables import bench_table
 
     screen = screen_of(as_json, quiet)
     rows = tuple(filter(None, (methods or "").split(",")))

@@ -14,7 +14,7 @@ FOLDER = click.Path(path_type=Path)
 
 
 class Commands(click.Group):
-    """Suggests the nearest command for one that is not known, and lists them as they are used."""
+    """Suggests the nearest command for an unknown one, and lists commands in order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -47,7 +47,7 @@ def cli(context: click.Context) -> None:
 
 
 def answering(command: Command) -> Command:
-    """The options of every command that answers."""
+    """The options of every command with a result."""
     as_json = click.option("--json", "as_json", is_flag=True, help="The result as one JSON object.")
     quiet = click.option("--quiet", is_flag=True, help="No progress, only the result.")
     return as_json(quiet(command))
@@ -68,7 +68,7 @@ trusting = click.option(
     callback=lambda context, option, modules: discover.trust(modules),
     help="Import this module of yours, e.g. lab.mine, if a run or file names it. [none]",
 )
-moved = click.option(
+moving = click.option(
     "--data",
     "place",
     type=FOLDER,
@@ -77,5 +77,5 @@ moved = click.option(
 
 
 def existing(command: Command) -> Command:
-    """The run that a command works on, and what it may import for it."""
+    """The run folder that a command works on, and the modules that it may import."""
     return click.argument("folder", type=FOLDER, metavar="RUN")(trusting(command))

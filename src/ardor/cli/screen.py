@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ardor.runtime.progress import Progress
 
 PLAIN_LINE_EVERY = 30.0  # seconds, where there is no terminal to redraw
+WORDS = 90  # columns that the words beside a bar take
 
 
 class Lines(Console):
@@ -41,6 +42,7 @@ class Screen:
         self.as_json = as_json
         self._bars: Bars | None = None
         self._told = ("", 0, 0.0)
+        self._then = ""  # what follows the stage that is shown
 
     def say(self, line: str) -> None:
         """A line of what happens."""
@@ -51,14 +53,18 @@ class Screen:
         self.out.print(json.dumps(content) if self.as_json or table is None else table)
 
     @contextmanager
-    def watching(self, stage: str) -> Iterator[None]:
-        """Shows the progress of a stage: a bar on a terminal, plain lines elsewhere."""
+    def watching(self, stage: str, then: str = "") -> Iterator[None]:
+        """Shows the progress of a stage, and what is to be done after it.
+
+        A bar on a terminal, plain lines elsewhere.
+        """
+        self._then, self._told = then, ("", 0, 0.0)
         if not self.err.is_terminal or self.err.quiet:
             yield
             return
         columns = (
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=max(4, min(40, self.err.width - WORDS))),
             TextColumn("{task.fields[words]}"),
         )
         with Bars(*columns, console=self.err, transient=True) as self._bars:
@@ -71,7 +77,7 @@ class Screen:
         if progress.note:
             self.say(f"{progress.stage}: epoch {progress.epoch}, {progress.note}")
             return
-        words = describe(progress)
+        words = describe(progress, self._then)
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[0], completed=progress.done, words=words)
             return
@@ -83,13 +89,21 @@ class Screen:
             self.say(f"{progress.stage}: {words}")
 
 
-def describe(progress: "Progress") -> str:
-    """Epoch, accuracy and time left in words."""
-    accuracy = progress.terms.get("accuracy")
-    seen = f", accuracy {accuracy:.1%}" if accuracy is not None else ""
-    left = duration(progress.seconds_left)
+def describe(progress: "Progress", then: str = "") -> str:
+    """Epoch, accuracy and time left in words; `then` is what follows the stage."""
     epochs = f"/{progress.epochs}" if progress.epochs else ""
-    return f"epoch {progress.epoch}{epochs}{seen}, {left} left"
+    said = [f"epoch {progress.epoch}{epochs}", *_accuracy(progress)]
+    said.append(f"{duration(progress.seconds_left)} left")
+    return ", ".join([*said, f"then {then}"] if then else said)
+
+
+def _accuracy(progress: "Progress") -> Iterator[str]:
+    """The accuracy on images that are not learned from; before it is known, on those that are."""
+    held_out, training = progress.held_out_accuracy, progress.terms.get("accuracy")
+    if held_out is not None:
+        yield f"held-out accuracy {100 * held_out:.1f} %"
+    elif training is not None:
+        yield f"training accuracy {100 * training:.1f} %"
 
 
 def duration(seconds: float) -> str:

@@ -1,13 +1,19 @@
-"""What 'ardor show' says of an architecture file: its cells, how sure, and its runners-up."""
+"""The output of 'ardor show': the cells of an architecture, certainties, and runners-up."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from rich.console import Group
 from rich.table import Table
 
-from ardor.architecture import AgainstOdds, Architecture, against_odds, parse
+from ardor.architecture import (
+    AgainstOdds,
+    Architecture,
+    Choice,
+    against_odds,
+    choices_from_json,
+)
 from ardor.cli.tables import table
 from ardor.errors import ArdorError
 from ardor.reporting import table as edges
@@ -21,40 +27,65 @@ COLUMNS = ("cell", "state", "from", "operation", "certainty")
 
 
 def shown(content: Mapping[str, Any], *, every: bool, runners_up: int | None) -> Group:
-    """The cells of an architecture file; its runners-up as well, if some are asked for."""
-    cells = architecture_table(content, every=every)
-    return Group(cells, *(others_table(content, runners_up) if runners_up else ()))
+    """The cells of an architecture file, and `runners_up` others if it is not None."""
+    choices = choices_of(content)
+    cells = architecture_table(content, choices, every=every)
+    return Group(cells, *(others_table(content, choices, runners_up) if runners_up else ()))
 
 
-def architecture_table(content: Mapping[str, Any], *, every: bool = False) -> Table:
-    """The kept operations of an architecture file, or every candidate, with what is known of each.
+def choices_of(content: Mapping[str, Any]) -> Sequence[Choice]:
+    """The choices of an architecture file; if an older one has none, those of its space.
 
-    A space without cells has its choices summed up, unless every candidate is asked for.
+    There are none if the space is a module that may not be imported.
+    """
+    found = Architecture.from_json(content)
+    if "choices" in content:
+        return choices_from_json(content["choices"])
+    from ardor import spaces
+
+    try:
+        return spaces.of(found).choices
+    except ArdorError:
+        return ()
+
+
+def architecture_table(
+    content: Mapping[str, Any], choices: Sequence[Choice], *, every: bool
+) -> Table:
+    """The kept operations of an architecture file, or every candidate, with their certainties.
+
+    For a space without cells choices are summarised, unless `every` candidate is shown.
     """
     found = Architecture.from_json(content)
     sure = read(content, "probabilities", dict[str, Numbers])
     strong = read(content, "strengths", dict[str, dict[str, Numbers]])
-    if not every and not any(map(parse, found.options)):
-        return table("", COLUMNS, [(*row[:4], share(row[4])) for row in edges(found, sure)])
+    links = {choice.name: choice for choice in choices if choice.source is not None}
+    if not every and not links:
+        listed = edges(found, choices, sure)
+        return table("", COLUMNS, [(*row[:4], share(row[4])) for row in listed])
     words = quantities(strong)
-    odd = {(one.choice, one.kept): one for one in against_odds(found.options, sure)}
+    odd = {(one.choice, one.kept): one for one in against_odds(choices, found.options, sure)}
     rows = [
-        (*place(one), certainty(one, odd.get((one.choice, one.option)), mark=every))
+        (
+            *place(one, links.get(one.choice)),
+            certainty(one, odd.get((one.choice, one.option)), mark=every),
+        )
         + tuple(compact(one.strength[q]) if q in one.strength else "" for q in words)
-        for one in candidates(found, sure, strong)
+        for one in candidates(found, choices, sure, strong)
         if every or one.kept
     ]
     return table("", (*COLUMNS, *words.values()), rows)
 
 
-def place(one: Candidate) -> tuple[str, str, str, str]:
+def place(one: Candidate, link: Choice | None) -> tuple[str, str, str, str]:
     """Cell, state and source of a candidate, and its operation."""
-    cell, source, state = parse(one.choice) or (one.choice, "", "")
-    return cell or "cell", state, source, one.option
+    if link is None:
+        return one.choice, "", "", one.option
+    return link.place.name or "cell", str(link.target), str(link.source), one.option
 
 
 def certainty(one: Candidate, odd: AgainstOdds | None, *, mark: bool) -> str:
-    """How likely a candidate is, whether it is kept, and what is likelier where something is."""
+    """How likely a candidate is, whether it is kept, and a likelier one if there is any."""
     kept = " ✓" if mark and one.kept else ""
     likelier = f" ({odd.likelier}: {share(odd.likelier_probability)})" if odd else ""
     return share(one.probability) + kept + likelier
@@ -66,13 +97,16 @@ def share(probability: float | None) -> str:
 
 
 def compact(value: float) -> str:
-    """Three digits, in few columns."""
+    """A number in few characters: three digits."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
-def others_table(content: Mapping[str, Any], count: int) -> tuple[str, str, str, Table]:
+def others_table(
+    content: Mapping[str, Any], choices: Sequence[Choice], count: int
+) -> tuple[str, str, str, Table]:
     """The likeliest other architectures, how likely each is, and in what it differs."""
-    found = list(others(content.get("runners_up"), Architecture.from_json(content)))[:count]
+    taken = Architecture.from_json(content)
+    found = list(others(content.get("runners_up"), taken, choices))[:count]
     if not found:
         raise ArdorError(
             "the architecture file holds no runners-up",
@@ -80,8 +114,8 @@ def others_table(content: Mapping[str, Any], count: int) -> tuple[str, str, str,
         )
     rows = [(one.likelihood, one.share, Group(*one.apart)) for one in found]
     columns = ("beside the one found", "probability", "differs in")
-    said = verdict(number(content.get("probability")), found)
-    return "", said, "", table("", columns, rows)
+    summary = verdict(number(content.get("probability")), found)
+    return "", summary, "", table("", columns, rows)
 
 
 def read(content: Mapping[str, Any], name: str, kind: type[T]) -> T:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ardor.cli.options import FOLDER, answering, changing, cli, existing, moved
+from ardor import discover
+from ardor.cli.options import FOLDER, answering, changing, cli, existing, moving, trusting
 from ardor.cli.work import screen_of, work
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 @cli.command()
 @existing
 @click.option("--epochs", type=int, help="Passes over the training images.")
-@moved
+@moving
 @changing
 @answering
 def train(
@@ -26,15 +27,16 @@ def train(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Train the architecture that RUN's search found, from scratch."""
+    """Train the architecture that RUN's search found."""
+    from ardor.pipeline.changes import changed, moved
     from ardor.pipeline.run import Run
     from ardor.settings.merge import assignment
 
     layers = [{"train": {"epochs": epochs}}] if epochs is not None else []
-    run = Run.open(folder).moved(place)
+    run = moved(Run.open(folder), place)
     with run.held():
-        changed = run.changed("train", *layers, *map(assignment, changes))
-        work(changed, as_json, quiet, ("train",))
+        new = changed(run, "train", *layers, *map(assignment, changes))
+        work(new, as_json, quiet, ("train",))
 
 
 @cli.command()
@@ -51,7 +53,7 @@ def train(
 )
 @click.option("--fine-tune", type=int, metavar="EPOCHS", help="Train what is left. [0]")
 @click.option("--curve", is_flag=True, help="Show accuracy against parameters; change nothing.")
-@moved
+@moving
 @changing
 @answering
 def prune(
@@ -68,27 +70,28 @@ def prune(
     The network becomes smaller, faster and stays as accurate: channels and operations that have no
     effect leave it for good. What was trained is kept, and can be pruned otherwise at any time.
     """
+    from ardor.pipeline.changes import changed, moved
     from ardor.pipeline.run import Run
     from ardor.settings.merge import assignment
 
     layers = [*_pruning(options), *map(assignment, changes)]
-    run = Run.open(folder).moved(place)
+    run = moved(Run.open(folder), place)
     with run.held():
         if curve and not layers:
             _show_curve(run, as_json, quiet)
         else:
-            work(run.changed("prune", *layers), as_json, quiet, ("prune",))
+            work(changed(run, "prune", *layers), as_json, quiet, ("prune",))
 
 
 def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """The settings that were given: a threshold, or what it is to follow from."""
+    """The given settings: a threshold, or the accuracy or size from which it follows."""
     given = {name: value for name, value in options.items() if value is not None}
-    asked = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
-    if asked and "threshold" in given:
+    limits = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
+    if limits and "threshold" in given:
         raise click.UsageError(
             "--threshold says what leaves; with --keep-accuracy or --max-params, that follows"
         )
-    if asked or "threshold" in given:
+    if limits or "threshold" in given:
         given = {"keep_accuracy": 0.0, "max_params": 0, **given}
     return [{"prune": given}] if given else []
 
@@ -110,28 +113,62 @@ def _stage_command(stage: str, words: str) -> None:
 
     @cli.command(stage, help=words)
     @existing
-    @moved
+    @moving
     @answering
     def command(folder: Path, place: Path | None, as_json: bool, quiet: bool) -> None:
+        from ardor.pipeline.changes import moved
         from ardor.pipeline.run import Run
 
-        work(Run.open(folder).moved(place), as_json, quiet, (stage,))
-
-
-_stage_command("export", "Write the network as ONNX, and check that it computes the same.")
-_stage_command("evaluate", "Measure the network on the test images.")
-_stage_command("report", "Write one HTML page of the run.")
+        work(moved(Run.open(folder), place), as_json, quiet, (stage,))
 
 
 @cli.command()
 @existing
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    metavar="NAME",
+    help="In this format, or in several; see 'ardor list exporters'. [onnx]",
+)
+@moving
+@answering
+def export(
+    folder: Path, formats: tuple[str, ...], place: Path | None, as_json: bool, quiet: bool
+) -> None:
+    """Write the network for other programs, and check that it computes the same there."""
+    from ardor.pipeline.changes import changed, moved
+    from ardor.pipeline.run import Run
+
+    layers = [{"export": {"formats": formats}}] if formats else []
+    discover.trust(filter(discover.is_dotted, formats))
+    run = moved(Run.open(folder), place)
+    with run.held():
+        work(changed(run, "export", *layers), as_json, quiet, ("export",))
+
+
+_stage_command("evaluate", "Measure the network on the test images, or on held-out ones.")
+_stage_command("report", "Write one HTML page of the run.")
+
+
+@cli.command()
+@click.argument("folder", type=FOLDER, metavar="FOLDER")
 @click.argument("images", nargs=-1, required=True, type=FOLDER)
+@trusting
 @answering
 def predict(folder: Path, images: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
-    """Labels and probabilities for image files, or folders of them."""
+    """Labels and probabilities for image files, or folders of them.
+
+    FOLDER is that of a run, or of a model: a run's model/, wherever it was copied to.
+    """
     from ardor.cli.tables import predictions_table
     from ardor.models.predict import predict as predictions
-    from ardor.pipeline.run import load
+    from ardor.pipeline.open import network_in
 
-    found = predictions(load(folder), images)
-    screen_of(as_json, quiet).result([p.to_json() for p in found], predictions_table(found))
+    screen = screen_of(as_json, quiet)
+    model, which = network_in(folder)
+    found = predictions(model, images)
+    if which:
+        more = "" if which == "pruned" else ", as nothing was pruned yet"
+        screen.say(f"by the {which} network of {folder}{more}")
+    screen.result([p.to_json() for p in found], predictions_table(found))

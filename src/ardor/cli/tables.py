@@ -1,5 +1,6 @@
-"""Results as tables of a terminal."""
+"""Results as tables in a terminal."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
-from ardor.bench import tables
 from ardor.settings.sections import NOTHING
 
 if TYPE_CHECKING:
     from ardor.data.check import Summary
     from ardor.models.predict import Prediction
 from ardor.cli.screen import duration
-
-WIDEST = 5  # rows of a bench that stand side by side
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
@@ -29,43 +27,57 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     return made
 
 
-def metrics_table(metrics: Mapping[str, Any]) -> Table:
-    """metrics.json for reading."""
-    words = {
-        "test_accuracy": ("test accuracy", "{:.2%}"),
-        "test_nll": ("test negative log-likelihood", "{:.4f} nats"),
-        "test_ece": ("test calibration error", "{:.2%}"),
-        "trained_test_accuracy": ("test accuracy before pruning", "{:.2%}"),
-        "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
-        "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
-        "threshold": ("pruned where log(sigma^2 / mu^2) is", "{:g}"),
-        "params": ("parameters", "{:,}"),
-        "nonzero_params": ("parameters that are not zero", "{:,}"),
-        "macs": ("multiply-adds for an image", "{:,}"),
-        "file_bytes": ("bytes of the weights", "{:,}"),
-        "sparse_bytes": ("bytes of the weights, stored sparsely", "{:,}"),
-        "onnx_bytes": ("bytes of the ONNX file", "{:,}"),
-        "latency_ms": ("milliseconds for an image, one thread", "{:.3g}"),
-        "certainty": ("certainty of what was kept, on average", "{:.0%}"),
-        "against_odds": ("kept although another option is likelier", "{:,}"),
-        "taken_out": ("candidates taken out of the search", "{:,}"),
-        "skip_share": ("skip connections among kept operations", "{:.0%}"),
-        "pool_share": ("pools among kept operations", "{:.0%}"),
-        "op_entropy": ("variety of kept operations", "{:.2f} nats"),
-        "largest_curvature": ("largest curvature in the gates", "{:.3g}"),
-        "collapsed_since": ("search collapsed since epoch", "{:,}"),
-        "kept_epoch": ("epoch of the search that was kept", "{:,}"),
-        "onnx_max_difference": ("largest difference of the ONNX file", "{:.1e}"),
-    }
-    rows = []
-    for key, (text, form) in words.items():
+FIGURES = {
+    "test_accuracy": ("accuracy on test images", "{:.2%}"),
+    "held_out_accuracy": ("accuracy on held-out images (no test images)", "{:.2%}"),
+    "trained_test_accuracy": ("accuracy before pruning", "{:.2%}"),
+    "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
+    "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
+    "params": ("parameters", "{:,}"),
+    "nonzero_params": ("parameters that are not zero", "{:,}"),
+    "macs": ("multiply-adds for an image", "{:,}"),
+    "onnx_bytes": ("bytes of the ONNX file", "{:,}"),
+    "latency_ms": ("milliseconds for an image, one thread", "{:.3g}"),
+    "certainty": ("certainty of what was kept, on average", "{:.0%}"),
+    "against_odds": ("kept although another option is likelier", "{:,}"),
+    "taken_out": ("candidates taken out of the search", "{:,}"),
+    "op_entropy": ("variety of kept operations", "as of {:.1f} kinds"),
+    "collapsed_since": ("search collapsed since epoch", "{:,}"),
+    "kept_epoch": ("epoch of the search that was kept", "{:,}"),
+}
+
+
+def metrics_table(
+    metrics: Mapping[str, Any],
+    exported: Sequence[Sequence[str]] = (),
+    warnings: Sequence[str] = (),
+) -> Table:
+    """What a person asks first of metrics.json, and a row for each format that was exported.
+
+    The rest, and the words of the theory, are in the report and in the JSON.
+    """
+    rows = [("warning", warning) for warning in warnings]
+    if metrics.get("held_out_images") == 0:
+        rows.append(("accuracy", "not measured: no test images, and none held out of the training"))
+    for key, (text, form) in FIGURES.items():
         if key in metrics:
             before = metrics.get(f"trained_{key}") if key != "test_accuracy" else None
             past = "" if before is None else f"{form.format(before)} -> "
-            rows.append((text, past + form.format(metrics[key])))
-    for stage, cost in metrics.get("stages", {}).items():
-        rows.append((stage, f"{duration(cost['seconds'])}, {cost['peak_memory_mb']:,.0f} MB"))
+            rows.append((text, past + form.format(_plain(key, metrics[key]))))
+    rows += [(f"exported as {name}", f"{file}, {size} bytes") for name, file, size, *_ in exported]
+    stages = metrics.get("stages", {})
+    rows += [(f"time of {stage}", duration(cost["seconds"])) for stage, cost in stages.items()]
+    if len(stages) > 1:
+        rows.append(("time in all", duration(sum(cost["seconds"] for cost in stages.values()))))
+    if stages:
+        most = max(cost["peak_memory_mb"] for cost in stages.values())
+        rows.append(("largest memory", f"{most:,.0f} MB"))
     return table("", ("", ""), rows)
+
+
+def _plain(key: str, value: float) -> float:
+    """An entropy as the number of options that would have it, were they all as likely."""
+    return math.exp(min(value, 20.0)) if key == "op_entropy" else value
 
 
 def curve_table(content: Mapping[str, Any]) -> Table:
@@ -95,19 +107,8 @@ def _cell(key: str, value: Any) -> str:
     return ("{:.2%}" if "accuracy" in key else "{:,.0f}").format(value)
 
 
-def bench_table(result: Mapping[str, Any]) -> Table | Group:
-    """The result of a bench for reading."""
-    if result["bench"] == "speed":
-        return Group(ratios_table(result), growth_table(result))
-    columns, rows = tables.cells(result)
-    lines = [columns, *rows]
-    if len(rows) <= WIDEST:
-        lines = [list(cells) for cells in zip(*lines, strict=True)]  # a column for each row
-    return Group(table("", lines[0], lines[1:]), *tables.notes(result))
-
-
 def estimate_table(found: Mapping[str, Any]) -> Group:
-    """How long stages would take, what a step needs, and what the times were made of."""
+    """Estimated time and memory of stages, and the measured times they are made of."""
     rows, fitting = [], []
     for stage in ("search", "train"):
         if of := found.get(stage):
@@ -124,47 +125,22 @@ def estimate_table(found: Mapping[str, Any]) -> Group:
     return Group(table("", ("", "time", "memory of a step", "made of"), rows), *fitting)
 
 
-def ratios_table(result: Mapping[str, Any]) -> Table:
-    """Two contenders a row: their ratio, and what each takes."""
-    forms = {"cpu_seconds": "{:.3g}", "memory_mb": "{:,.0f}", "of_peak": "{:.1%}"}
-    said = []
-    for row in result["table"]:
-        pair = [result["costs"][row[who]] for who in ("ours", "other")]
-        takes = [" / ".join(form.format(c[key]) for c in pair) for key, form in forms.items()]
-        spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
-        said.append((row["name"], row["other"], f"{row['ratio']:.3g}", spread, *takes))
-    title = f"{result['threads']} threads; peak {result['peak_gflops']:.0f} GFLOP/s"
-    return table(title, ("", "against", "ratio", "spread", "CPU s", "MB", "of peak"), said)
-
-
-def growth_table(result: Mapping[str, Any]) -> Group:
-    """Time and memory of a step at each size, and how straight they grow with the batch."""
-    straight = [
-        f"{line['step']}: a line in the {line['along']} within {line['largest_deviation']:.1%}"
-        for line in result["lines"]
-    ]
-    said = [
-        (row["step"], f"{row['along']} {row['size']}", f"{row['cpu_seconds']:.3g}")
-        + (f"{row['memory_mb']:,.0f}", f"{row['multiply_adds'] / 1e9:.3g}")
-        for row in result["growth"]
-    ]
-    columns = ("", "size", "CPU s", "MB", "G multiply-adds")
-    return Group("", *straight, table("", columns, said))
-
-
 def predictions_table(found: "Sequence[Prediction]") -> Table:
-    """What was seen in each image."""
+    """The label of each image, with its probability."""
     rows = [(str(p.path), p.label, f"{p.probability:.1%}") for p in found]
     return table("", ("image", "label", "probability"), rows)
 
 
 def summary_table(found: "Summary") -> Table:
-    """What was found in the data."""
+    """Counts, notes and problems of the data."""
+    from ardor.data.left_out import grouped
+
     rows: list[tuple[str, Any]] = [("data", found.name), ("image", "x".join(map(str, found.shape)))]
     rows += [
         (f"class {name}", f"{train} to train on, {test} to test")
         for name, (train, test) in found.classes.items()
     ]
     rows += [("note", note) for note in found.notes]
+    rows += [("left out", line) for line in grouped(found.left_out)]
     rows += [("problem", problem) for problem in found.problems or ["none found"]]
     return table("", ("", ""), rows)

@@ -13,16 +13,21 @@ if TYPE_CHECKING:
     from ardor.cli.screen import Screen
     from ardor.pipeline.run import Run
 
+LONG = {"train": "training", "prune": "pruning"}  # stages that take a while
+
 
 def command() -> str:
-    """What was typed."""
+    """The command as it was typed."""
     return shlex.join(["ardor", *sys.argv[1:]])
 
 
 def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None = None) -> None:
-    """Does the stages, or those that are left, showing progress; prints what came out."""
+    """Does these stages, or all that are not done, with progress; prints the figures."""
     from ardor.cli.tables import metrics_table
+    from ardor.data.left_out import files
     from ardor.pipeline.stages import do
+    from ardor.reporting.exports import rows
+    from ardor.reporting.read import exports_of, warnings_of
 
     screen = screen_of(as_json, quiet)
     run.on_progress = screen.progress
@@ -34,12 +39,27 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
             if stage == run.stages[0]:
                 for note in run.dataset.notes:
                     screen.say(f"images: {note}")
+                if left := files(run.dataset.left_out):
+                    named = shlex.join(["ardor", "check", run.place])
+                    screen.say(f"images: {left:,} files left out; '{named}' names them")
             screen.say(f"{stage} ...")
-            with screen.watching(stage):
+            with screen.watching(stage, following(run, stage) if stages is None else ""):
                 do(run, stage)
-    screen.result({"run": str(run.folder), **run.metrics}, metrics_table(run.metrics))
+    exported, warnings = exports_of(run.folder), warnings_of(run.folder)
+    content = {
+        "run": str(run.folder),
+        **run.metrics,
+        "warnings": warnings,
+        "exports": exported.get("exports", {}),
+    }
+    screen.result(content, metrics_table(run.metrics, list(rows(exported)), warnings))
     if run.done("report"):
         screen.say(f"report: {run.folder / 'report.html'}")
+
+
+def following(run: "Run", stage: str) -> str:
+    """What takes a while of all that is left to do after a stage."""
+    return " and ".join(LONG[s] for s in run.stages_left() if s in LONG and s != stage)
 
 
 def architecture_of(path: Path) -> Any:
@@ -51,7 +71,7 @@ def architecture_of(path: Path) -> Any:
 
 @contextmanager
 def continued_by(command: str) -> Iterator[None]:
-    """Has an interrupt say how to go on."""
+    """Adds to an interrupt the command that continues the run."""
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as error:
@@ -60,7 +80,7 @@ def continued_by(command: str) -> Iterator[None]:
 
 
 def screen_of(as_json: bool, quiet: bool) -> "Screen":
-    """Where a command shows what happens and what came out."""
+    """The screen on which a command shows progress and its result."""
     from ardor.cli.screen import Screen
 
     return Screen(as_json=as_json, quiet=quiet)

@@ -1,4 +1,4 @@
-"""Images with labels: where they come from, how they are split, changed and normalised."""
+"""Images with labels: read, split, augmented and normalised."""
 
 from ardor.data.augment import augment
 from ardor.data.images import Dataset, Images

@@ -60,7 +60,7 @@ def _array(archive: ZipFile, member: str, path: Path, limit: Limit) -> NDArray[A
 
 
 def _header(file: IO[bytes], member: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and kind of the array that a file begins to tell."""
+    """Shape and kind of an array, from its header."""
     try:
         version = read_magic(file)
         read = read_array_header_1_0 if version == (1, 0) else read_array_header_2_0

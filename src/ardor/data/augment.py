@@ -15,7 +15,7 @@ from ardor.errors import unknown
 ERASE_CHANCE = 0.5
 ERASE_AREA = (0.02, 0.4)
 ERASE_ASPECT = (0.3, 3.3)
-ERASE_TRIES = 10  # a rectangle fits a square image with 0.97: all ten fail about never
+ERASE_TRIES = 10  # a rectangle fits a square image with probability 0.97: ten hardly ever fail
 
 
 def augment(images: Tensor, names: Sequence[str]) -> Tensor:
@@ -23,7 +23,7 @@ def augment(images: Tensor, names: Sequence[str]) -> Tensor:
     for name in names:
         if name not in AUGMENTATIONS:
             raise unknown("augmentation", name, AUGMENTATIONS)
-    # Asked before the first change: gathering in `crop` turns the layout.
+    # Noted before the first change, as `crop` changes the layout.
     last = images.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if last else torch.contiguous_format
     for name in names:
@@ -34,7 +34,7 @@ def augment(images: Tensor, names: Sequence[str]) -> Tensor:
 def crop(images: Tensor) -> Tensor:
     """Each image moved by up to an eighth of its side, its border repeated where it moved away.
 
-    Print fills with black; zeros in normalised images would be grey, and no test image has that.
+    The paper fills with black; zeros in normalised images would be grey, as in no test image.
     """
     batch, _, height, width = images.shape
     down, right = max(1, height // 8), max(1, width // 8)

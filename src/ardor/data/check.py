@@ -1,4 +1,4 @@
-"""What is in a data set and what would be wrong with learning from it, in plain words."""
+"""A summary of a data set, with warnings about problems for learning from it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ardor.data.images import Dataset, Images
+from ardor.data.left_out import LeftOut
 
 IMBALANCE = 10  # times as many images in the largest class as in the smallest
-FEW = 10  # images of a class under which nothing can be said about it
+FEW = 10  # a class with fewer images is too small to measure anything
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,15 @@ class Summary:
     classes: Mapping[str, tuple[int, int]]
     shape: tuple[int, int, int]
     notes: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
     problems: list[str]
 
 
 def check(data: Dataset) -> Summary:
-    """What is in a data set, class by class, with warnings."""
+    """Counts class by class, with warnings."""
     classes = _counts(data)
     problems = [*_class_problems(classes), *_image_problems(data)]
-    return Summary(data.name, classes, data.shape, data.notes, problems)
+    return Summary(data.name, classes, data.shape, data.notes, data.left_out, problems)
 
 
 def _counts(data: Dataset) -> dict[str, tuple[int, int]]:
@@ -55,7 +57,12 @@ def _class_problems(classes: Mapping[str, tuple[int, int]]) -> list[str]:
     if few:
         problems.append(f"fewer than {FEW} images in {_classes(few)}")
     untested = [name for name, counts in classes.items() if counts[1] == 0]
-    if untested:
+    if len(untested) == len(classes):
+        problems.append(
+            "no test images: a network is scored on images held out of its training, "
+            "train.validation of them"
+        )
+    elif untested:
         problems.append(f"no test images in {_classes(untested)}")
     return problems
 

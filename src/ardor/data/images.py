@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ardor.data.left_out import LeftOut
 from ardor.errors import ArdorError
 
 
@@ -40,13 +41,14 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images to train on and to test on; `notes` says in words what was done to them."""
+    """Images to train on and, if there are any, to test on; `notes` says what was done to them."""
 
     name: str
     train: Images
     test: Images
     classes: tuple[str, ...]
     notes: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()  # files of the source that are not in it
 
     @property
     def shape(self) -> tuple[int, int, int]:

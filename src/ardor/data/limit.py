@@ -1,22 +1,22 @@
-"""How much memory images may take, asked before any of it is taken."""
+"""How much memory images may take, checked before any of it is used."""
 
 from math import ceil
 from pathlib import Path
 
 from ardor.errors import ArdorError
-from ardor.runtime.room import left, size
+from ardor.runtime.available import available_memory, size
 
-COPIES = 2  # of images: as they are read, and once more where they are joined, turned or split
-# What a file may unpack to: photographs come to fifty times their size, bombs to a thousand.
+COPIES = 2  # of images: one as read, one where they are joined, converted or split
+# Bytes a file may unpack to: photographs take fifty times their size, zip bombs a thousand.
 ALWAYS, TIMES = 2**29, 100
 
 
 class Limit:
-    """Counts what images take of the memory, and refuses what is more than they may."""
+    """Counts the memory that images take, and refuses more than is allowed."""
 
     def __init__(self, given: int = 0) -> None:
         self.given = given
-        self.most = given or left() / 2
+        self.most = given or available_memory() / 2
         self.taken = 0.0
 
     def take(self, path: Path, count: float, way_out: str = "take fewer images") -> None:
@@ -25,7 +25,7 @@ class Limit:
         self._check(f"{path} needs", self.taken, self.most, way_out)
 
     def unpack(self, path: Path, count: float, packed: int, way_out: str = "leave it out") -> None:
-        """An ArdorError where a file comes to more than it may, next to its own size."""
+        """An ArdorError where a file unpacks to more than is allowed for its size."""
         allowed = min(self.most, self.given or ALWAYS + TIMES * packed)
         self._check(f"{path}, a file of {size(packed)}, needs", count, allowed, way_out)
 

@@ -1,7 +1,7 @@
 """Pickles of plain containers and byte arrays, read without running anything.
 
-The official CIFAR files are pickles, and a pickle may call any function. This reader looks nothing
-up: the four names that an array needs stand for functions of this file, any other is refused.
+The official CIFAR files are pickles, and a pickle may call any function. This reader imports
+nothing: the four names that an array needs stand for functions of this file, others are refused.
 """
 
 import io
@@ -51,8 +51,8 @@ ADMITTED: Mapping[tuple[str, str], Callable[..., object]] = {
     ("numpy", "dtype"): Kind,
     ("_codecs", "encode"): lambda text, _: text.encode("latin1"),
 }
-# What plain data do not need, and a few bytes of which can take any time or memory: sets of nested
-# tuples, buffers of whatever length they say, objects, and names that are known elsewhere.
+# Instructions that plain data do not need, and that can take any time or memory with a few bytes:
+# sets of nested tuples, buffers of any length, objects, and names defined elsewhere.
 REFUSED = (
     *(pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET, pickle.BYTEARRAY8, pickle.NEXT_BUFFER),
     *(pickle.READONLY_BUFFER, pickle.OBJ, pickle.INST, pickle.NEWOBJ, pickle.NEWOBJ_EX),
@@ -60,14 +60,14 @@ REFUSED = (
 )
 
 
-# The one in Python: that in C cannot be told what it may take for a key.
+# The unpickler in Python: that in C cannot restrict the keys of dictionaries.
 class _Plain(pickle._Unpickler):
     stack: list[Any]
     pop_mark: Callable[[], list[Any]]
 
     def __init__(self, content: bytes) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
-        self.spare = len(content)  # bytes that strings may still come to
+        self.spare = len(content)  # bytes that encoded strings may still take
 
     def find_class(self, module: str, name: str) -> Callable[..., object]:
         """The stand-in for an admitted name."""
@@ -89,14 +89,14 @@ class _Plain(pickle._Unpickler):
         raise pickle.UnpicklingError("it holds more than dictionaries, lists, text and numbers")
 
     def put(self, target: Any, items: Sequence[Any]) -> None:
-        """Fills a dictionary: by text, for nested tuples as keys take longer than anyone waits."""
+        """Fills a dictionary; keys must be text, as nested tuples can take unlimited time."""
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, (str, bytes)) or not isinstance(target, dict):
                 raise pickle.UnpicklingError("the keys of a dictionary must be text")
             target[key] = value
 
     def load_dict(self) -> None:
-        """Instruction: a dictionary of all since the mark."""
+        """Instruction: a dictionary of all items since the mark."""
         items = self.pop_mark()
         self.stack.append({})
         self.put(self.stack[-1], items)
@@ -107,7 +107,7 @@ class _Plain(pickle._Unpickler):
         self.put(self.stack[-1], (key, value))
 
     def load_setitems(self) -> None:
-        """Instruction: all since the mark are items."""
+        """Instruction: all items since the mark."""
         items = self.pop_mark()
         self.put(self.stack[-1], items)
 

@@ -2,31 +2,31 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
+from ardor.data.decode import pixels_of
 from ardor.data.limit import Limit
 from ardor.errors import ArdorError
 
 SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
-# Only these decoders: a file that calls itself .png could else reach Ghostscript.
+# Only these decoders: otherwise a file named .png could reach Ghostscript.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 DEEP = frozenset({"I", "I;16", "I;16L", "I;16B", "I;16N"})
 GREY = DEEP | {"1", "L", "LA", "La"}
-SPENT = 16  # bytes a pixel on the way: as decoded, in full colour, on white, and without alpha
+DECODING = 16  # bytes for a pixel: as decoded, in full colour, on white, and without alpha
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the first bytes of an image file say, as stored: not yet turned upright."""
+    """The header of an image file; sizes as stored, not yet turned upright."""
 
     width: int
     height: int
@@ -73,39 +73,8 @@ def read_pictures(
 
 def _decode(path: Path, shape: tuple[int, int, int], limit: Limit) -> Tensor:
     """One image, upright, in 8 bits, covering the wanted size and cropped to its centre."""
-    channels, height, width = shape
     with _opened(path, limit) as image:
-        # A large JPEG is decoded at a fraction of its size, never under twice the wanted one.
-        image.draft(None, (2 * max(height, width), 2 * max(height, width)))
-        image.load()
-        flat, mode = _flat(_upright(image)), "L" if channels == 1 else "RGB"
-        flat = flat if flat.mode == mode else flat.convert(mode)
-        if flat.size != (width, height):
-            flat = ImageOps.fit(flat, (width, height), Image.Resampling.BILINEAR)
-        pixels = torch.from_numpy(np.array(flat))
-    return pixels.reshape(height, width, channels).permute(2, 0, 1)
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """The image turned as its EXIF record says; as it is where the record cannot be read."""
-    # Broken EXIF records raise of every kind, and the pixels are good.
-    with suppress(Exception):
-        ImageOps.exif_transpose(image, in_place=True)
-    return image
-
-
-def _flat(image: Image.Image) -> Image.Image:
-    """The image in 8 bits a channel, with what is transparent laid on white."""
-    if image.mode == "F":
-        raise ValueError("it holds floating-point pixels, whose range is unknown")
-    if image.mode in DEEP:
-        values = np.array(image, np.int32).clip(0, 65535)
-        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
-    if not image.has_transparency_data:
-        return image
-    white = Image.new("RGBA", image.size, "white")
-    white.alpha_composite(image if image.mode == "RGBA" else image.convert("RGBA"))
-    return white.convert("RGB")
+        return torch.from_numpy(pixels_of(image, *shape))
 
 
 @contextmanager
@@ -115,8 +84,8 @@ def _opened(path: Path, limit: Limit) -> Iterator[Image.Image]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path, formats=FORMATS) as image:
-                spent = SPENT * image.width * image.height
-                limit.unpack(path, spent, path.stat().st_size, "scale it down, or leave it out")
+                needed = DECODING * image.width * image.height
+                limit.unpack(path, needed, path.stat().st_size, "scale it down, or leave it out")
                 yield image
     except (ArdorError, MemoryError):
         raise

@@ -1,11 +1,11 @@
-"""Size and colour of images that are already tensors, changed in place of a decoder."""
+"""Size and colour of images that are already tensors."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-CHUNK = 1024  # images in float at a time, so that memory stays that of the uint8 images,
-MOST = 2**28  # or as many as come to so many bytes
+CHUNK = 1024  # images converted to float at a time, so that memory hardly grows,
+MOST = 2**28  # or fewer, if they take more bytes than this
 # Red, green and blue in grey, in 65536ths: ITU-R 601, the very integers that Pillow uses.
 WEIGHTS = (19595, 38470, 7471)
 
@@ -23,7 +23,7 @@ def resized(pixels: Tensor, size: int) -> Tensor:
 
 
 def spent(height: int, width: int, size: int) -> int:
-    """Bytes that resizing takes on the way, for a channel of an image."""
+    """Bytes that resizing one channel of an image takes meanwhile."""
     tall, wide = _covering(height, width, size)
     return 4 * (height * width + 2 * tall * wide + height * wide)
 

@@ -1,4 +1,4 @@
-"""From what a person types, a folder, a file or a known name, to a data set ready to learn from."""
+"""A folder, a file or a known name, as a person types it, becomes a data set to learn from."""
 
 import os
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import torch
 
 from ardor.data import readers
 from ardor.data.images import Dataset, Images
+from ardor.data.left_out import unread
 from ardor.data.limit import Limit
 from ardor.data.pixels import recoloured, resized, spent
 from ardor.data.readers import Reader, ReadImages, Wanted
@@ -18,15 +19,16 @@ from ardor.errors import ArdorError
 
 FEWEST = 4  # images of a class that a test set can be held out of
 LEAST = 2  # images of a class to train on: one to learn from, one to choose by
+UNTESTED = "test: no images; scores are those of images that are held out of the training"
 SMALLEST = 8  # side of an image that a network can still halve three times
 
 
 class Missing(ArdorError):
-    """Nothing is where images were to be."""
+    """There is no such file or folder."""
 
 
 def place_of(source: str) -> str:
-    """The absolute path of a source; empty for one that is a name, and needs no path."""
+    """The absolute path of a source; empty for a known name, which needs no path."""
     path = os.path.expanduser(source)
     named = path == os.path.basename(path) and source in names()
     return "" if named or not os.path.exists(path) else os.path.abspath(path)
@@ -52,14 +54,15 @@ def load(
     memory: int = 0,
     seed: int = 0,
 ) -> Dataset:
-    """The data set at a path or of a known name; 0 leaves size and channels as they are found.
+    """The data set at a path or of a known name; 0 leaves size and channels as they are.
 
-    The set's own test images are used where there are some; else the fraction `test` is held out.
-    `memory` are the bytes that reading may take; 0 is half of what is free.
+    The set's own test images are used where there are some; else the fraction `test` is held out,
+    which may be none.
+    `memory` is how many bytes reading may take; 0 allows half of the free memory.
     """
     _check_settings(size, channels, test)
     wanted = Wanted(size, channels, skip_broken, Limit(memory))
-    with _told(source):
+    with _named_errors(source):
         return _loaded(os.fspath(source), wanted, test, seed)
 
 
@@ -67,21 +70,22 @@ def _loaded(source: str, wanted: Wanted, test: float, seed: int) -> Dataset:
     """The data set, read, shaped and split."""
     reader, path = _resolve(source)
     found = reader.read(path, wanted)
-    _check_classes(found, path)
+    _check_classes(found, path, test)
     train, notes = _shaped(found.train, wanted, path)
     if found.test is not None:
         heldout, _ = _shaped(found.test, wanted, path)
     else:
         kept, held = stratified(train.labels, [1 - test, test], seed=seed)
         train, heldout = train[kept], train[held]
-        notes.append(f"test: {test * 100:g} % of each class, held out")
+        notes.append(f"test: {test * 100:g} % of each class, held out" if test else UNTESTED)
     _check_training(train, found.classes, path)
     name = path.stem if path.is_file() else path.absolute().name
-    return Dataset(name, train, heldout, found.classes, (*found.notes, *notes))
+    notes = [*found.notes, *notes]
+    return Dataset(name, train, heldout, found.classes, tuple(notes), found.left_out)
 
 
 def _resolve(source: str) -> tuple[Reader, Path]:
-    """The reader for a source, and its path; a bare word stays one, so that it can be a name."""
+    """The reader for a source, and its path; a bare word may be a name and is left as it is."""
     path = Path(os.path.expanduser(source))
     path = path if source == path.name else path.absolute()
     for name in names() if source else ():
@@ -89,9 +93,10 @@ def _resolve(source: str) -> tuple[Reader, Path]:
         if reader.recognises(path):
             return reader, path
     if source and path.is_dir():
+        hint = f"sort them as in {path / 'cat' / '1.png'}, or see `ardor list data` for other kinds"
         raise ArdorError(
             f"no images found in {path}; must hold a folder of images for each class",
-            f"sort them as in {path / 'cat' / '1.png'}, or see `ardor list data` for other kinds",
+            unread(path) or hint,
         )
     if source and path.exists():
         raise ArdorError(
@@ -117,14 +122,14 @@ def _missing(source: str) -> ArdorError:
 
 
 @contextmanager
-def _told(source: str) -> Iterator[None]:
-    """Tells a file that may not be opened, or memory that does not suffice, by the name."""
+def _named_errors(source: str) -> Iterator[None]:
+    """Turns errors of the disk and of memory into an ArdorError that names the source."""
     try:
         yield
     except OSError as error:
         raise ArdorError(
             f"cannot read {error.filename or source}: {error.strerror or error}",
-            "check that the file is whole and may be read",
+            "check that the file is complete and may be read",
         ) from error
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
@@ -136,7 +141,7 @@ def _told(source: str) -> Iterator[None]:
 
 
 def _shaped(images: Images, wanted: Wanted, path: Path) -> tuple[Images, list[str]]:
-    """The images in the size and colour asked for, and what was done to them."""
+    """The images in the size and colour that are wanted, and notes on the changes."""
     pixels, notes = images.pixels, []
     size, channels = wanted.size, wanted.channels
     count, colours, height, width = pixels.shape
@@ -160,11 +165,13 @@ def _check_settings(size: int, channels: int, test: float) -> None:
         )
     if channels not in (0, 1, 3):
         raise ArdorError(f"data.channels is {channels}; must be 0, 1 or 3", "0 keeps the colours")
-    if not 0 < test < 1:
-        raise ArdorError(f"data.test is {test}; must lie between 0 and 1", "0.2 holds out a fifth")
+    if not 0 <= test < 1:
+        raise ArdorError(
+            f"data.test is {test}; must lie between 0 and 1", "0.2 holds out a fifth, 0 nothing"
+        )
 
 
-def _check_classes(found: ReadImages, path: Path) -> None:
+def _check_classes(found: ReadImages, path: Path, test: float) -> None:
     """Raise where there is nothing to learn or too little to test on."""
     counts = torch.bincount(found.train.labels, minlength=len(found.classes)).tolist()
     if not found.train.pixels.numel() or (found.test is not None and not len(found.test)):
@@ -175,7 +182,7 @@ def _check_classes(found: ReadImages, path: Path) -> None:
             "add images of what is to be told apart from it, in a folder or label of their own",
         )
     for name, count in zip(found.classes, counts, strict=True):
-        if found.test is None and count < FEWEST:
+        if found.test is None and test and count < FEWEST:
             raise ArdorError(
                 f"class '{name}' in {path} has {count} images; "
                 f"must have at least {FEWEST} to hold out a test set",

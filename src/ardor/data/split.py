@@ -18,8 +18,8 @@ def stratified(labels: Tensor, fractions: Sequence[float], *, seed: int) -> list
     for label, indices in zip(classes.tolist(), members, strict=True):
         shuffled = indices[torch.randperm(len(indices), generator=generator)]
         counts = _counts(label, len(indices), fractions)
-        rest = len(indices) - sum(counts)
-        pieces = torch.split(shuffled, [*counts, rest])[:-1]
+        unused = len(indices) - sum(counts)
+        pieces = torch.split(shuffled, [*counts, unused])[:-1]
         for part, piece in zip(parts, pieces, strict=True):
             part.append(piece)
     empty = torch.empty(0, dtype=torch.int64)
@@ -27,7 +27,7 @@ def stratified(labels: Tensor, fractions: Sequence[float], *, seed: int) -> list
 
 
 def _counts(label: int, size: int, fractions: Sequence[float]) -> list[int]:
-    """How many of `size` images each part gets: by largest remainder, and never none."""
+    """How many of `size` images each part gets: by largest remainder, and at least one."""
     needed = sum(fraction > 0 for fraction in fractions)
     if size < needed:
         raise ArdorError(
@@ -55,7 +55,7 @@ def _without_empty(counts: list[int], size: int, fractions: Sequence[float]) -> 
 
 
 def _check_fractions(fractions: Sequence[float]) -> None:
-    """Raise unless the fractions are shares of one whole."""
+    """Raise unless the fractions are shares that add up to at most 1."""
     # Sums such as 0.7 + 0.2 + 0.1 miss 1 by a rounding error.
     if any(not 0 <= fraction <= 1 for fraction in fractions) or sum(fractions) > 1 + 1e-9:
         raise ArdorError(

@@ -1,1 +1,1 @@
-"""What nets are made of: variational layers, blocks, operations, and sums under gates."""
+"""The parts of nets: variational layers, blocks, operations, and sums under gates."""

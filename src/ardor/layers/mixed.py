@@ -1,6 +1,6 @@
 """States: candidates added up under their gates.
 
-What kernels.py can compute natively goes there; what it cannot goes the plain way, layer by layer.
+Chains for which there is native code are computed and added up there, the others layer by layer.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ardor.layers.blocks import Chain, Normalised
-from ardor.native import kernels, padding
+from ardor.native.padding import padded_sum
+from ardor.native.shapes import Term
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Terms:
 
     parts: Sequence[tuple[Tensor, Chain | None]]
     gates: Tensor | None = None  # all open
-    bypass: "Terms | None" = None  # what passes the operations by, where channels are partial
+    bypass: "Terms | None" = None  # channels that skip the operations, where they are partial
 
     def under(self, gate: Tensor) -> "Terms":
         """The same under another gate, (batch | 1, 1), in addition to their own."""
@@ -28,7 +29,7 @@ class Terms:
         return Terms(self.parts, self._times(gate), bypass)
 
     def each_under(self, gates: Tensor) -> "Terms":
-        """The same with another gate for each term, (batch, terms); what passes by has none."""
+        """The same with another gate for each term, (batch, terms); the bypass has none."""
         return Terms(self.parts, self._times(gates), self.bypass)
 
     def _times(self, gates: Tensor) -> Tensor:
@@ -38,42 +39,45 @@ class Terms:
 def add_up(edges: Sequence[Terms]) -> Tensor | None:
     """All terms added up; None where there are none.
 
-    What passes by is added up apart; both are joined, and shuffled, so that the next operations
-    read other channels (Xu et al. 2020, PC-DARTS, section 3.1).
+    The bypasses are added up on their own; both sums are joined, and their channels shuffled, so
+    that the next operations read other channels (Xu et al. 2020, PC-DARTS, section 3.1).
     """
     total = _total(edges)
-    passed = _total([edge.bypass for edge in edges if edge.bypass is not None])
-    if total is None or passed is None:
+    bypass = _total([edge.bypass for edge in edges if edge.bypass is not None])
+    if total is None or bypass is None:
         return total
-    joined = torch.cat([total, passed], 1)
+    joined = torch.cat([total, bypass], 1)
     return F.channel_shuffle(joined, joined.shape[1] // total.shape[1])
 
 
 def _total(edges: Sequence[Terms]) -> Tensor | None:
-    """The terms added up, but for what passes by."""
+    """The terms added up, without their bypasses."""
     edges = [edge for edge in edges if edge.parts]
-    parts = [_made(x, chain) for edge in edges for x, chain in edge.parts]
+    parts = [_native_or_computed(x, chain) for edge in edges for x, chain in edge.parts]
     if not parts:
         return None
     gates = _joined(edges)
     if any(chain is not None for _, chain in parts):
         return _native(parts, parts[0][0].new_ones(1, len(parts)) if gates is None else gates)
-    outputs = [
-        x if gates is None else gates[:, k, None, None, None] * x for k, (x, _) in enumerate(parts)
-    ]
+    outputs = [x if gates is None else gated(x, gates[:, k]) for k, (x, _) in enumerate(parts)]
     return sum(outputs[1:], outputs[0])
 
 
+def gated(x: Tensor, gate: Tensor) -> Tensor:
+    """A tensor of as many images as there are gates, or of any number under a single one."""
+    return gate.reshape(-1, *(1,) * (x.dim() - 1)) * x
+
+
 def output(chain: nn.Module, x: Tensor) -> Tensor:
-    """What a chain makes of x, by itself."""
+    """The output of a chain by itself."""
     assert isinstance(chain, Chain)
-    made = add_up([Terms([(x, chain)])])
-    assert made is not None
-    return made
+    total = add_up([Terms([(x, chain)])])
+    assert total is not None
+    return total
 
 
-def _made(x: Tensor, chain: Chain | None) -> tuple[Tensor, Chain | None]:
-    """A chain left to kernels.py, or computed here if it cannot take it."""
+def _native_or_computed(x: Tensor, chain: Chain | None) -> tuple[Tensor, Chain | None]:
+    """The chain itself, for the native code, or its output where that cannot compute it."""
     return (x, chain) if chain is None or chain.native(x) else (chain(x), None)
 
 
@@ -88,16 +92,16 @@ def _joined(edges: Sequence[Terms]) -> Tensor | None:
 
 
 def _native(parts: Sequence[tuple[Tensor, Chain | None]], gates: Tensor) -> Tensor:
-    """The sum by kernels.py, and what the normalisations remember of it."""
+    """The sum by native code; running statistics of its normalisations move along."""
     sources = {id(x): x for x, _ in parts}
     place = {key: index for index, key in enumerate(sources)}
     order = sorted(range(len(parts)), key=lambda k: place[id(parts[k][0])])
     ordered = [parts[k] for k in order]
-    terms = [kernels.Term(place[id(x)], chain.shapes() if chain else ()) for x, chain in ordered]
+    terms = [Term(place[id(x)], chain.shapes() if chain else ()) for x, chain in ordered]
     blocks = [block for _, chain in ordered if chain for block in chain.blocks()]
     weights = [weight for block in blocks for weight in block.weights()]
     gates = gates if order == list(range(len(parts))) else gates[:, order]
-    total, statistics = padding.padded_sum(list(sources.values()), terms, gates, weights)
+    total, statistics = padded_sum(list(sources.values()), terms, gates, weights)
     count = total.numel() // total.shape[1]
     for index, block in enumerate(blocks):
         if isinstance(block, Normalised) and block.remembers:
@@ -128,7 +132,7 @@ class DropPath(nn.Module):
 class Mixed(nn.Module):
     """The candidates of one choice, to be added up under their gates.
 
-    With `partial` channels, one in so many goes through them: the first; the others pass by.
+    Where channels are partial, the first 1 / `partial` of them go through; the others skip them.
     """
 
     def __init__(
@@ -144,10 +148,10 @@ class Mixed(nn.Module):
         self.candidates = nn.ModuleDict(candidates)
         self.gate_of = {name: options.index(name) for name in candidates}
         self.drop_path = DropPath()
-        self.hard = False  # whether gates of zero are shut even while they learn
+        self.hard = False  # whether gates of zero shut candidates even while gates learn
 
     def forward(self, x: Tensor, gates: Tensor | None = None) -> Terms:
-        """The candidates that are not shut; `gates` is (batch | 1, options)."""
+        """The candidates that are computed; `gates` is (batch | 1, options)."""
         closed = shut(gates, hard=self.hard)
         names = [name for name in self.candidates if self.gate_of[name] not in closed]
         if not names:
@@ -159,14 +163,14 @@ class Mixed(nn.Module):
         return self._dropped(terms, names) if self.drop_path.dropping else terms
 
     def _split(self, x: Tensor) -> tuple[Tensor, Terms | None]:
-        """The channels that operations see, and what passes by: at a stride, its maxima."""
+        """The channels that operations see, and the others, with a stride their maxima."""
         if self.partial == 1:
             return x, None
         seen = x.shape[1] // self.partial
-        x, rest = torch.split(x, [seen, x.shape[1] - seen], 1)
+        x, others = torch.split(x, [seen, x.shape[1] - seen], 1)
         # An odd side gives the size of any other strided operation.
-        rest = rest if self.stride == 1 else F.max_pool2d(rest, self.stride, ceil_mode=True)
-        return x, Terms([(rest, None)])
+        others = others if self.stride == 1 else F.max_pool2d(others, self.stride, ceil_mode=True)
+        return x, Terms([(others, None)])
 
     def _part(self, x: Tensor, candidate: nn.Module) -> tuple[Tensor, Chain | None]:
         if isinstance(candidate, Chain):
@@ -174,7 +178,7 @@ class Mixed(nn.Module):
         return (x if isinstance(candidate, nn.Identity) else candidate(x)), None
 
     def _dropped(self, terms: Terms, names: Sequence[str]) -> Terms:
-        """Paths dropped, all but the identity (DARTS)."""
+        """The terms with some paths dropped, but never the identity (DARTS)."""
         x = terms.parts[0][0]
         open_ = x.new_ones(len(x), 1)
         kept = [
@@ -185,10 +189,17 @@ class Mixed(nn.Module):
 
 
 def shut(gates: Tensor | None, *, hard: bool = False) -> set[int]:
-    """The columns of gates that are zero and do not learn: nothing need be computed under them.
+    """The columns of gates that are zero and do not learn: their candidates need not be computed.
 
-    Nor do those of `hard` gates, of which a step teaches only the open ones (GDAS).
+    Of `hard` gates a step teaches only the open ones (GDAS): zeros are never computed.
     """
     if gates is None or (gates.requires_grad and not hard):
         return set()
     return set((gates == 0).all(0).nonzero().flatten().tolist())
+
+
+def squared_norm(module: nn.Module | None) -> Tensor:
+    """Sum of squared weights of convolutions and linear maps; 0 for what has none."""
+    modules = module.modules() if module is not None else []
+    squares = [m.weight.square().sum() for m in modules if isinstance(m, (nn.Conv2d, nn.Linear))]
+    return torch.stack(squares).sum() if squares else torch.zeros(())

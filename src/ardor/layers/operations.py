@@ -1,33 +1,28 @@
-"""The operations: name -> builder. Each takes its conv class: one table for both kinds of weights.
+"""The operations: name -> builder and family. One table serves both kinds of weights.
 
 Two orders of the same operations: DARTS puts a ReLU before and a BatchNorm after each convolution
 (pools are normalised only while searching); VINNAS follows every operation but skip and zero by
 BatchNorm and ReLU.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from ardor.layers.blocks import (
-    BarePool,
-    Chain,
-    FactorizedReduce,
-    PointwiseBlock,
-    PoolBlock,
-    SeparableBlock,
-    WholeBlock,
-)
+from ardor.architecture import FAMILIES, Family
+from ardor.errors import ArdorError
+from ardor.layers.blocks import BarePool, Chain, PoolBlock
+from ardor.layers.convolutions import FactorizedReduce, FullBlock, PointwiseBlock, SeparableBlock
 
 ZERO = "none"
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the operations of a net are dressed: the conv, the normalisation and the order."""
+    """Choices for all operations of a net: the conv, the normalisation and their order."""
 
     conv: type[nn.Conv2d] = nn.Conv2d
     relu_last: bool = False  # VINNAS: op-BN-ReLU; otherwise DARTS: ReLU-op-BN
@@ -46,7 +41,7 @@ class Style:
         return nn.BatchNorm2d(channels, affine=final, track_running_stats=final)
 
     def stem_norm(self, channels: int) -> nn.BatchNorm2d:
-        """The stem's: DARTS leaves it its scale even while searching, VINNAS does not."""
+        """For the stem: in DARTS it has a scale even while searching, in VINNAS it does not."""
         final = not self.searching
         scaled = final or not self.relu_last
         return nn.BatchNorm2d(channels, affine=scaled, track_running_stats=final)
@@ -69,7 +64,7 @@ def dilated(channels: int, stride: int, style: Style, *, size: int) -> nn.Module
 
 
 def block(channels: int, stride: int, style: Style, size: int, *, dilation: int) -> SeparableBlock:
-    """One depthwise and one pointwise convolution, dressed."""
+    """One depthwise and one pointwise convolution, with ReLU and BatchNorm."""
     depthwise = style.conv(
         channels,
         channels,
@@ -94,18 +89,18 @@ def seven_by_one(channels: int, stride: int, style: Style) -> nn.Module:
     )
 
 
-def whole(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
+def full(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
     """A full convolution, the "nor_conv" of NAS-Bench-201."""
     if size == stride == 1 and not style.relu_last:
         return squeeze(channels, channels, style)
     conv = style.conv(channels, channels, size, stride=stride, padding=size // 2, bias=False)
     if stride > 1 or style.relu_last:
         return style.block(channels, conv)
-    return Chain(WholeBlock(conv, style.norm(channels)))
+    return Chain(FullBlock(conv, style.norm(channels)))
 
 
 def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
-    """A 3x3 pool; the average leaves the padding out."""
+    """A 3x3 pool; the average does not count the padding."""
     pooling = (
         nn.MaxPool2d(3, stride, padding=1)
         if kind == "max"
@@ -117,7 +112,7 @@ def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
 
 
 def skip(channels: int, stride: int, style: Style) -> nn.Module:
-    """The identity, or what comes nearest to it at half the size."""
+    """The identity; with a stride, a factorised reduction to half the size."""
     return nn.Identity() if stride == 1 else halve(channels, channels, style)
 
 
@@ -138,6 +133,8 @@ def squeeze(inputs: int, outputs: int, style: Style) -> Chain:
 class Noise(nn.Module):
     """Standard normal noise in place of the input, drawn anew whether training or not."""
 
+    family = "noise"
+
     def __init__(self, stride: int) -> None:
         super().__init__()
         self.stride = stride
@@ -147,25 +144,37 @@ class Noise(nn.Module):
 
 
 def noise(channels: int, stride: int, style: Style) -> Noise:
-    """What must never be chosen: it learns nothing and tells nothing of the input."""
+    """An operation that must never be chosen: it learns nothing and ignores its input."""
     return Noise(stride)
 
 
 Builder = Callable[[int, int, Style], nn.Module]
 
-OPS: dict[str, Builder] = {
-    "sep_conv_3x3": partial(separable, size=3),
-    "sep_conv_5x5": partial(separable, size=5),
-    "sep_conv_7x7": partial(separable, size=7),
-    "dil_conv_3x3": partial(dilated, size=3),
-    "dil_conv_5x5": partial(dilated, size=5),
-    "conv_7x1_1x7": seven_by_one,
-    "max_pool_3x3": partial(pool, kind="max"),
-    "avg_pool_3x3": partial(pool, kind="avg"),
-    "skip_connect": skip,
-    "nor_conv_1x1": partial(whole, size=1),
-    "nor_conv_3x3": partial(whole, size=3),
-    "noise": noise,
+
+@dataclass(frozen=True)
+class Operation:
+    """How an operation is built, given channels, stride and style, and the family it is of."""
+
+    builder: Builder
+    family: Family
+
+    def __call__(self, channels: int, stride: int, style: Style) -> nn.Module:
+        return self.builder(channels, stride, style)
+
+
+OPS: dict[str, Operation] = {
+    "sep_conv_3x3": Operation(partial(separable, size=3), "separable"),
+    "sep_conv_5x5": Operation(partial(separable, size=5), "separable"),
+    "sep_conv_7x7": Operation(partial(separable, size=7), "separable"),
+    "dil_conv_3x3": Operation(partial(dilated, size=3), "dilated"),
+    "dil_conv_5x5": Operation(partial(dilated, size=5), "dilated"),
+    "conv_7x1_1x7": Operation(seven_by_one, "conv"),
+    "max_pool_3x3": Operation(partial(pool, kind="max"), "pool"),
+    "avg_pool_3x3": Operation(partial(pool, kind="avg"), "pool"),
+    "skip_connect": Operation(skip, "skip"),
+    "nor_conv_1x1": Operation(partial(full, size=1), "conv"),
+    "nor_conv_3x3": Operation(partial(full, size=3), "conv"),
+    "noise": Operation(noise, "noise"),
 }
 
 TEN = (
@@ -191,7 +200,7 @@ SEVEN = (
     "dil_conv_5x5",
 )
 
-# Named sets in the order of their papers; zero has no builder: it is what is left out.
+# Named sets in the order of their papers; zero has no builder, as it computes nothing.
 SETS: dict[str, tuple[str, ...]] = {
     "vinnas": TEN,
     "darts": (ZERO, *SEVEN),
@@ -201,3 +210,39 @@ SETS: dict[str, tuple[str, ...]] = {
     "s3": (ZERO, "skip_connect", "sep_conv_3x3"),
     "s4": ("noise", "sep_conv_3x3"),
 }
+
+Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+Pooling = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d, nn.LPPool2d)
+
+
+def families_of(operations: Iterable[str]) -> tuple[Family, ...]:
+    """The families of operations by their names in the table; zero is no connection."""
+    return tuple("none" if name == ZERO else OPS[name].family for name in operations)
+
+
+def family_of(module: nn.Module) -> Family:
+    """The family of a module: what its attribute `family` says, or what is found inside it."""
+    said = getattr(module, "family", None)
+    if said is None:
+        return _found_inside(list(module.modules()))
+    if said not in FAMILIES:
+        raise ArdorError(
+            f"family of {type(module).__name__} is {said!r}; must be one of {', '.join(FAMILIES)}",
+            'use family = "other" where none of them fits',
+        )
+    return said  # type: ignore[no-any-return]
+
+
+def _found_inside(modules: Sequence[nn.Module]) -> Family:
+    """Convolutions count before pools: beside one, a pool only weighs channels or shrinks."""
+    convs = [module for module in modules if isinstance(module, Convolution)]
+    if any(side > 1 for conv in convs for side in conv.dilation):
+        return "dilated"
+    if any(conv.groups == conv.in_channels > 1 for conv in convs):
+        return "separable"
+    if convs:
+        return "conv"
+    if any(isinstance(module, Pooling) for module in modules):
+        return "pool"
+    same = all(isinstance(module, (nn.Identity, nn.Sequential)) for module in modules)
+    return "skip" if same else "other"

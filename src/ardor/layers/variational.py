@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ardor.bayes.divergences import log_noise_ratio, log_uniform_kl
 
-# VINNAS, second version; the first prints lambda >= 3, a slip (Molchanov et al. 2017: log alpha).
+# VINNAS, second version; the first has lambda >= 3, a slip (Molchanov et al. 2017: log alpha).
 PRUNE_AT = 3.0
 LOG_VAR_START = -10.0
 # Inside the root, so that its slope at zero variance is finite: a std of 1e-8.
@@ -24,7 +24,7 @@ class Variational(nn.Module, ABC):
     weight: Tensor
     bias: Any  # a Tensor, or None without one
     log_var: Tensor
-    samples_weights = True  # while training; otherwise the means stand for the weights
+    samples_weights = True  # while training; if not, the means are used as weights
 
     def start_(self) -> None:
         """Xavier-uniform means, log-variances of -10 (VINNAS, section V)."""
@@ -34,11 +34,11 @@ class Variational(nn.Module, ABC):
             nn.init.zeros_(self.bias)
 
     def variance(self) -> Tensor:
-        """sigma^2, held where float32 can square and sum it."""
+        """sigma^2, clamped so that float32 can square and sum it."""
         return self.log_var.clamp(-30, 10).exp()
 
     def pruned(self, threshold: float = PRUNE_AT) -> Tensor:
-        """The means, zero where log lambda says that a weight is only noise."""
+        """The means, zero where a weight is only noise: log lambda is at or above the threshold."""
         noise = log_noise_ratio(self.weight, self.log_var) >= threshold
         return self.weight.masked_fill(noise, 0.0)
 
@@ -48,7 +48,7 @@ class Variational(nn.Module, ABC):
 
     @abstractmethod
     def apply_weights(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """What the layer computes with these weights."""
+        """The output of the layer with these weights."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not samples_weights(self):
@@ -60,7 +60,7 @@ class Variational(nn.Module, ABC):
 
 
 def samples_weights(layer: nn.Module) -> bool:
-    """Whether what a layer computes is drawn from a posterior of its weights."""
+    """Whether the output of a layer is drawn from a posterior of its weights."""
     return isinstance(layer, Variational) and layer.training and layer.samples_weights
 
 

@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,32 +13,43 @@ from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
 
-# Gates, (copies | 1, 1, options) -> the Gauss-Newton diagonal of the data's negative
-# log-likelihood in them, same names, (copies, 1, options), in nats for the whole data set.
-Curvature = Callable[[Gates], Gates]
 # Choice -> option -> a number of epochs.
 Epochs = Mapping[str, Mapping[str, int]]
+
+
+class Curvature(Protocol):
+    """How sharply the data's negative log-likelihood bends in the gates, when asked."""
+
+    def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
+        """The Gauss-Newton diagonal at these gates, (copies | 1, 1, options), under their names.
+
+        (copies, 1, options), in nats for the whole data set, as estimated from some of its images;
+        or (copies, images, options), in nats for each of them. Exact in the classes, by a backward
+        pass for each; or from `samples` labels that the net itself draws for every image.
+        """
 
 
 class Method(nn.Module, ABC):
     """A posterior over architectures: draws gates, learns from the loss, decides at the end.
 
     Its settings are the keyword arguments of its `__init__`; its parameters are what the gate
-    optimiser learns. All randomness is torch's, so that a run can be continued.
+    optimiser learns. All randomness is torch's, so that a run can be continued; a search has a
+    stream of random numbers for its methods alone, which no net and no image takes from.
     """
 
     bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others
-    # Gates of zero have no gradient: what is under them is not computed, even while gates learn.
+    # Gates of zero have no gradient: their operations are not computed, even while gates learn.
     hard: bool = False
-    conv: type[nn.Conv2d] = nn.Conv2d  # the layer it wants under the operations
-    search: ClassVar[Mapping[str, Any]] = {}  # what it sets otherwise in the search settings
+    conv: type[nn.Conv2d] = nn.Conv2d  # the convolution that the operations are made of
+    draws_zero: ClassVar[bool] = True  # whether the zero operation is an option like the others
+    search: ClassVar[Mapping[str, Any]] = {}  # its own defaults for the search settings
 
     def __init__(self, space: Space) -> None:
         super().__init__()
         self.space = space
-        # A look one weight step ahead when the gates learn: DARTS's second order.
+        # The gates' gradient is taken one weight step ahead: DARTS's second order.
         self.unrolled = False
-        self.removed: Epochs = {}  # what has left the supernet for good, each after which epoch
+        self.removed: Epochs = {}  # options removed from the supernet, and after which epoch
 
     @abstractmethod
     def sample(self, batch: int, progress: float) -> Gates:
@@ -53,74 +64,79 @@ class Method(nn.Module, ABC):
         """At most `count` architectures, at least one, the best guess first."""
 
     def strengths(self) -> Mapping[str, Gates]:
-        """What it knows of every option beside its probability, by quantity: "mean", "snr", ...
+        """Other quantities that it knows of every option, by name: "mean", "snr", ...
 
         Gates, (copies | 1, 1, options), NaN for options that have left; for logs and reports.
         """
         return {}
 
     def decision_counts(self, count: int) -> list[Counter[Decisions]]:
-        """How often the posterior keeps what in `count` draws of an architecture, made on the CPU.
+        """Draws `count` architectures on the CPU, and counts the outcomes of each decision.
 
-        One count for each group of choices that it decides independently of all others; none from
-        a method that is no posterior over architectures.
+        One counter for each group of choices that are decided independently of all others, widths
+        left out; none from a method that is no posterior over architectures.
         """
         return []
 
     @staticmethod
     def space_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the given settings of the method ask of the settings of its space."""
+        """Settings of the space that the given settings of the method require."""
         return {}
 
     def penalty(self, gates: Gates, net: Net, progress: float) -> Mapping[str, Tensor]:
-        """Named terms of the objective beside the likelihood, in nats for the whole data set."""
+        """Named terms of the objective besides the likelihood, in nats for the whole data set."""
         return {}
 
     def per_image(self, progress: float) -> Mapping[str, Tensor]:
-        """Further named terms, in nats for each image: as heavy however many images there are."""
+        """Further named terms, in nats for each image, however many images there are."""
         return {}
 
     def refit(self, curvature: Curvature) -> None:
-        """Called after each epoch in which gates learn, with the net's statistics frozen."""
+        """Called after each epoch in which gates learn; what is not asked of it costs nothing."""
 
     @torch.no_grad()
     def pool(self, rounds: Sequence[Self]) -> None:
-        """Becomes the mean of posteriors that were learned with different weights."""
+        """Sets the posterior to the mean of several, which were learned with different weights."""
         states = [each.state_dict() for each in rounds]
         for name, own in self.state_dict().items():
             own.copy_(torch.stack([state[name] for state in states]).mean(0))
 
     def negligible(self) -> Gates:
-        """Booleans, (copies | 1, 1, options): what is out of the question by the method's own rule.
+        """Booleans, (copies | 1, 1, options): options that the method rules out by its own rule.
 
-        A method that calls any so computes with the `rest` of a choice, and hands out the `whole`.
+        Options that are ruled out can leave the supernet. A method that names any must therefore
+        compute with the entries that `gather` leaves, and return what `scatter` makes of them.
         """
         return {}
 
     def given_up(self) -> Gates:
-        """What is negligible and would not be kept either: it cannot become the answer any more.
+        """Options that are negligible and that the best architecture does not keep either.
 
-        Given up for some epochs in a row, an option leaves the supernet.
+        An option that is given up for some epochs in a row is removed from the supernet.
         """
-        found = self.negligible()
+        negligible = self.negligible()
         with torch.random.fork_rng(devices=[]):
-            kept = self.space.masks(self.draw(1)[0]) if found else {}
-        return {name: gate & (kept[name] == 0).to(gate.device) for name, gate in found.items()}
+            kept = self.space.masks(self.draw(1)[0]) if negligible else {}
+        return {name: gate & (kept[name] == 0).to(gate.device) for name, gate in negligible.items()}
 
     def remaining(self, choice: Choice) -> list[int]:
-        """Where in a choice those options are that have not left the supernet."""
+        """The indices of the options of a choice that are still in the supernet."""
         removed = self.removed.get(choice.name, {})
-        return [at for at, option in enumerate(choice.options) if option not in removed]
+        return [
+            at
+            for at, option in enumerate(choice.options)
+            if option not in removed and (option != ZERO or self.draws_zero)
+        ]
 
-    def gather(self, choice: Choice, whole: Tensor) -> Tensor:
-        """The entries, (..., options), whose options have not left the supernet."""
-        return whole[..., self.remaining(choice)]
+    def gather(self, choice: Choice, entries: Tensor) -> Tensor:
+        """The entries, (..., options), of the remaining options."""
+        return entries[..., self.remaining(choice)]
 
-    def scatter(self, choice: Choice, rest: Tensor, removed: float = 0.0) -> Tensor:
+    def scatter(self, choice: Choice, remaining: Tensor, removed: float = 0.0) -> Tensor:
         """An entry for each option, (..., options): `removed` for those that left the supernet."""
-        full = rest.new_full((*rest.shape[:-1], len(choice.options)), removed)
-        at = torch.tensor(self.remaining(choice), device=rest.device)
-        return full.index_copy(-1, at, rest)
+        full = remaining.new_full((*remaining.shape[:-1], len(choice.options)), removed)
+        at = torch.tensor(self.remaining(choice), device=remaining.device)
+        return full.index_copy(-1, at, remaining)
 
     def choices(self, *kinds: str) -> list[Choice]:
         """The choices of these kinds in its space."""

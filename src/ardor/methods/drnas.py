@@ -5,10 +5,10 @@ Dirichlet to the uniform one, Dir(1, ..., 1),
 
     loss = CE + weight sum over edges of KL(Dir(elu(beta) + 1) || Dir(1, ..., 1)),
 
-with the weight in nats for each image, as in the authors' code. What is kept is, as there,
-strongest by softmax(beta): on an edge that is the operation of the largest mean share, and edges
-are ranked by it, not by that share. A Dirichlet is a posterior over shares: how sure it is of an
-architecture is how often that is strongest in draws of them.
+with the weight in nats for each image, as in the authors' code. As there, the strongest options by
+softmax(beta) are kept: on an edge that is the operation of the largest mean share, but edges are
+ranked by softmax(beta), not by that share. A Dirichlet is a posterior over shares: how sure it is
+of an architecture is how often that architecture is the strongest in draws of the shares.
 
 Settings are those of the authors' NAS-Bench-201 search, with the KL that the paper writes in place
 of the weight decay that the code has by default. Left out: partial channels that widen and
@@ -18,7 +18,6 @@ No operation is given up: the paper's rule drops a fixed number, whether sure or
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -28,15 +27,15 @@ from torch.distributions import Dirichlet
 from ardor.architecture import Architecture, Decisions
 from ardor.bayes import Gates
 from ardor.bayes.divergences import dirichlet_concentration, dirichlet_kl
-from ardor.methods.darts import Darts
+from ardor.methods._logits import DARTS_SEARCH, Logits
 from ardor.settings.fields import Amount, Rate
 from ardor.spaces import Space
 
 
-class DrNas(Darts):
+class DrNas(Logits):
     """Draws of a Dirichlet for each edge."""
 
-    search: ClassVar[Mapping[str, Any]] = {**Darts.search, "gate_decay": 0.0}
+    search: ClassVar[Mapping[str, Any]] = {**DARTS_SEARCH, "gate_decay": 0.0}
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class DrNas(Darts):
         return self.gates(lambda beta: posterior(beta).mean)
 
     def draw(self, count: int) -> list[Architecture]:
-        return [self.space.strongest(self.gates(partial(torch.softmax, dim=-1)))]
+        return [self.space.strongest(self.softmax())]
 
     def per_image(self, progress: float) -> Mapping[str, Tensor]:
         each = [dirichlet_kl(dirichlet_concentration(beta)) for beta in self.logits.values()]
@@ -70,12 +69,9 @@ class DrNas(Darts):
 
     @torch.no_grad()
     def decision_counts(self, count: int) -> list[Counter[Decisions]]:
-        """What is strongest in draws of the shares."""
+        """Counts of the strongest options in draws of the shares."""
         draws = self.gates(lambda beta: posterior(beta[0].cpu()).sample(torch.Size([count])))
         return self.space.strongest_of_each(draws)
-
-    def negligible(self) -> Gates:
-        return {}
 
 
 def posterior(beta: Tensor) -> Dirichlet:

@@ -5,14 +5,14 @@ others. A zero-one loss takes gates away from the middle,
 
     loss = CE - weight mean (sigmoid(alpha) - 1/2)^2,
 
-the mean over all gates, with weight 10: in nats for each image, as printed, so that it counts the
-same however many images there are.
+the mean over all gates, with weight 10: in nats for each image, as published, so that it counts
+the same however many images there are.
 
-What is kept is, as in the authors' code, the best operation of each of the best edges (those that
-`strongest` keeps), if its gate is above `threshold`. A state that would be left without input keeps
-its best operation all the same, as any space asks. Zero, which the paper's space does not have, is
-never kept: nothing teaches its gate. Batches are of 128 images, as printed. No rule says when an
-operation is out of the question, and none is given up.
+As in the authors' code, the best operation of each of the best edges (those that `strongest` keeps)
+is kept if its gate is above `threshold`. A state that would be left without input keeps its best
+operation all the same, as every space demands. Zero, which the paper's space does not have, is
+never kept: nothing teaches its gate. Batches are of 128 images, as published. The paper has no rule
+by which an operation becomes impossible, and none is given up.
 """
 
 from collections.abc import Mapping
@@ -25,16 +25,16 @@ from ardor.architecture import Architecture
 from ardor.bayes import Gates
 from ardor.bayes.divergences import zero_one_loss
 from ardor.methods._base import never_zero
-from ardor.methods.darts import Darts
+from ardor.methods._logits import DARTS_SEARCH, Logits
 from ardor.settings.fields import Amount, Share
 from ardor.spaces import Space
 
 
-class FairDarts(Darts):
+class FairDarts(Logits):
     """Sigmoids of logits, each by itself."""
 
     search: ClassVar[Mapping[str, Any]] = {
-        **Darts.search,
+        **DARTS_SEARCH,
         "batch": 128,
         "rate": 0.005,
         "gate_rate": 0.003,
@@ -46,7 +46,7 @@ class FairDarts(Darts):
         space: Space,
         *,
         zero_one: Amount = 10.0,  # weight of the zero-one loss, in nats for each image
-        threshold: Share = 0.85,  # what the gate of a kept operation is above
+        threshold: Share = 0.85,  # the gate of an operation must be above it to be kept
     ) -> None:
         super().__init__(space, spread=0.0)
         self.zero_one, self.threshold = zero_one, threshold
@@ -68,6 +68,3 @@ class FairDarts(Darts):
         best = self.space.masks(self.space.strongest(scores))
         kept = {name: mask * shares.get(name, mask) for name, mask in best.items()}
         return [self.space.subset(kept, self.threshold)]
-
-    def negligible(self) -> Gates:
-        return {}

@@ -1,29 +1,31 @@
 """PC-DARTS (Xu et al. 2020): DARTS on a part of the channels, with a softmax over edges too.
 
-One in `partial` channels goes through the operations while searching, the others pass by: the
-space does that, where it has the setting (`space.partial`). Because that makes gates noisy, the
-edges into a node have a softmax of their own (eq. 3), which is learned with the operations'; an
-edge is kept by its best operation's share times its own. Spaces without such choices do without.
+While searching, one in `partial` channels goes through the operations and the others bypass them:
+the space does that, where it has the setting (`space.partial`). Because that makes gates noisy, the
+edges into a node have a softmax of their own (eq. 3), learned together with the operations'. Edges
+are ranked by the share of their best operation times their own share. In a space without choices of
+edges, only the operations have a softmax.
 
-As printed, gates learn after 15 of 50 epochs, at twice the rate of DARTS, and the weights' rate
-ends at zero. A departure: the printed batch of 256 at a rate of 0.1 is, for each image, that of
-DARTS, which stays: 64 at 0.025.
+As published, gates learn after 15 of 50 epochs, at twice the rate of DARTS, and the weights' rate
+ends at zero. A departure: the published batch of 256 at a rate of 0.1 is, for each image, the same
+as that of DARTS, 64 at 0.025, which is used here.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ardor.methods.darts import Darts
+from ardor.bayes import Gates
+from ardor.methods._logits import DARTS_SEARCH, Categorical
 from ardor.settings.fields import Count, Rate
 from ardor.spaces import Space
 
 
-class PcDarts(Darts):
+class PcDarts(Categorical):
     """Softmax over the operations of an edge, and over the edges into a node."""
 
     kinds: ClassVar[tuple[str, ...]] = ("op", "edge")
     search: ClassVar[Mapping[str, Any]] = {
-        **Darts.search,
+        **DARTS_SEARCH,
         "rate_end": 0.0,
         "gate_rate": 6e-4,
         "warmup": 0.3,
@@ -33,12 +35,15 @@ class PcDarts(Darts):
         self,
         space: Space,
         *,
-        partial: Count = 4,  # one in so many channels goes through operations; 1 is all
-        spread: Rate = 0.001,  # standard deviation of the logits at the start
+        partial: Count = 4,  # one in so many channels goes through operations; 1: all do
+        spread: Rate = 0.001,
     ) -> None:
         super().__init__(space, spread=spread)
 
+    def sample(self, batch: int, progress: float) -> Gates:
+        return self.softmax()
+
     @staticmethod
     def space_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The share of the channels is the space's to take."""
+        """The space must let that share of the channels through its operations."""
         return {"partial": settings["partial"]} if "partial" in settings else {}

@@ -1,36 +1,16 @@
-"""Chance: one architecture drawn uniformly, and nothing searched.
+"""Chance: one architecture drawn uniformly, and no search at all.
 
-What any search must beat (Li and Talwalkar 2019); `rsps` draws alike, and ranks what it draws.
+Every search must beat it (Li and Talwalkar 2019). `rsps` draws in the same way, but many, and ranks
+them.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import torch
-
-from ardor.architecture import Architecture
-from ardor.bayes import Gates
-from ardor.methods._base import Method
+from ardor.methods._uniform import Uniform
 
 
-class Random(Method):
-    """Uniform over architectures."""
+class Random(Uniform):
+    """One architecture drawn uniformly."""
 
     search: ClassVar[Mapping[str, Any]] = {"epochs": 0, "candidates": 1, "held_out": 0.2}
-
-    def sample(self, batch: int, progress: float) -> Gates:
-        return self.space.masks(self.draw(1)[0])
-
-    def probabilities(self) -> Gates:
-        return {
-            c.name: torch.full((1, 1, len(c.options)), 1 / len(c.options))
-            for c in self.choices("op")
-        }
-
-    def draw(self, count: int) -> list[Architecture]:
-        return [
-            self.space.strongest(
-                {c.name: torch.rand(1, 1, len(c.options)) for c in self.space.choices}
-            )
-            for _ in range(count)
-        ]

@@ -6,34 +6,37 @@ gates z = softmax(alpha) of one draw; weights are variational as well (`Variatio
     loss = CE + g1 KL(w) + g2 KL(alpha) + g3 sum over edges of H(z)                     (eq. 8)
 
 each g growing linearly from zero. The best operation of an edge has the largest positive
-signal-to-noise ratio mu / sigma^2: that is `select` "snr", the print. What it keeps can be what the
-posterior calls unlikely to be the strongest: a weak strength without noise beats a strong one with
-some. "likeliest" keeps of each edge what is likeliest to be the strongest, and the edges with the
-largest means of it; "magnitude" goes by the means alone. Of five searches each on NAS-Bench-201 and
-on the digits, the first two kept the same, or networks as accurate: print's stays the default.
+signal-to-noise ratio mu / sigma^2: that is `select` "snr", as published. It can keep an operation
+that the posterior calls unlikely to be the strongest: a weak strength without noise beats a strong
+one with some. "likeliest" keeps of each edge the operation that is likeliest to be the strongest,
+and the edges whose kept operation has the largest mean; "magnitude" goes by the means alone. In
+five searches each on NAS-Bench-201 and on the digits, the first two kept the same operations, or
+networks as accurate: the published rule stays the default.
 
-Departures from print: the KL has the sign of a KL (the paper's is its negative); an epoch is a
+Departures from the paper: the KL has the sign of a KL (the paper's is its negative); an epoch is a
 pass over the images (Algorithm 1 has one batch); the best strengths are kept only from the epochs
-in which they learn, and judged under one draw of them; in a step strengths learn before weights do;
+in which they learn, and scored under one draw of them; in a step strengths learn before weights do;
 the g's grow with every step, not with every epoch; the gradient of the weights is clipped at a norm
-of 5. Left open in print and set here: the g's, their starts, the spread of mu at
+of 5. Left open by the paper and chosen here: the g's, their starts, the spread of mu at
 the start (0.001 taken as a standard deviation, as in DARTS) and how the zero operation is clipped
 (its draw is held at most at the mean of the other draws of its edge).
 With a `log_var` above the paper's -10 strengths begin broad: weights then learn under all kinds of
-mixtures, and not under one, to which a draw of the strengths would only be a perturbation.
+mixtures of operations, not under nearly the same one in every step.
 
-`tie` says what cells of a kind have in common. "type" is the print, and the default: one set of
-strengths for each kind of cell. "none": one for each cell. "hierarchical": one for each cell p,
-and above them for each kind, edge and operation a Gaussian that they are drawn from,
+`tie` says what cells of a kind have in common. "type", as published and the default: one set of
+strengths for each kind of cell. "none": one set for each cell. "hierarchical": one set for each
+cell p, and for each kind, edge and operation a Gaussian that the strengths of its cells are drawn
+from,
 
     alpha_p | m ~ N(m, s^2),  q(m) = N(M, S^2),  prior 1/|m|,
 
 with s^2 learned, one for each edge of each kind. KL(alpha) is then KL(m) and, for each cell,
-E_m KL(q(alpha_p) || N(m, s^2)): cells of a kind differ only where the images ask for it.
+E_m KL(q(alpha_p) || N(m, s^2)): cells of a kind differ only where the images call for it.
 
-An operation is given up where it is hardly ever the best and its strength no positive signal: where
-log lambda = log(sigma^2 / mu^2) is past 3, as for weights, or mu is negative. Otherwise the surely
-negative would outstay those at zero, which to a softmax are the stronger ones.
+An operation is given up where it is hardly ever the best and its strength is no positive signal:
+log lambda = log(sigma^2 / mu^2) is above 3, as for weights, or mu is negative. Without the latter,
+strengths that are surely negative would stay longer than those at zero, which are the stronger ones
+in a softmax.
 """
 
 from collections import Counter
@@ -44,7 +47,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions, kind_of, parse
+from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.bayes.divergences import entropy, gaussian_kl, log_noise_ratio, log_uniform_kl
 from ardor.bayes.draws import best_probability, gaussian_draw, mixture_log_var
@@ -62,7 +65,7 @@ LOG_WIDTH_START = -4.6
 
 
 class Vinnas(Method):
-    """Softmax of a Gaussian draw; certain where its variance has stayed small."""
+    """Softmax of a Gaussian draw of the strengths."""
 
     bilevel: ClassVar = True
     search: ClassVar[Mapping[str, Any]] = {
@@ -79,16 +82,16 @@ class Vinnas(Method):
         self,
         space: Space,
         *,
-        kl_weights: Amount = 0.1,  # of its end; 1 is the ELBO, 0 leaves the weights plain
+        kl_weights: Amount = 0.1,  # weight at the end; 1 is the ELBO, 0: plain weights
         kl_weights_start: Share = 0.1,  # the progress at which it begins to grow from zero
         kl_gates: Amount = 1.0,
         kl_gates_start: Share = 0.2,
-        entropy: Amount = 100.0,  # nats for the data set: it sharpens, and is no part of the ELBO
+        entropy: Amount = 100.0,  # nats for the data set: sharpens the gates, no part of the ELBO
         entropy_start: Share = 0.2,
         spread: Rate = 0.001,  # standard deviation of the means at the start
         log_var: LogVariance = LOG_VAR_START,  # of the strengths at the start
-        select: Literal["snr", "likeliest", "magnitude"] = "snr",  # what is kept of an edge
-        tie: Literal["type", "none", "hierarchical"] = "type",  # what cells of a kind share
+        select: Literal["snr", "likeliest", "magnitude"] = "snr",  # what an edge keeps
+        tie: Literal["type", "none", "hierarchical"] = "type",  # what the cells of a kind share
     ) -> None:
         super().__init__(space)
         self.ends = {"kl_weights": kl_weights, "kl_gates": kl_gates, "entropy": entropy}
@@ -98,7 +101,7 @@ class Vinnas(Method):
             "entropy": entropy_start,
         }
         self.select = select
-        # Without their KL nothing would hold the weights' variances up: they would go to zero.
+        # Without their KL nothing would keep the weights' variances from going to zero.
         self.conv = VariationalConv2d if kl_weights else nn.Conv2d
         ops = self.choices("op")
         self.mean, self.log_var = gaussians({c.name: len(c.options) for c in ops}, spread, log_var)
@@ -134,7 +137,7 @@ class Vinnas(Method):
         }
 
     def kl_gates(self) -> Iterator[Tensor]:
-        """The terms of the KL of the strengths, and of what stands above them."""
+        """The terms of the KL of the strengths and, in a hierarchy, of the kinds above them."""
         if not self.hierarchical:
             for choice in self.choices("op"):
                 yield log_uniform_kl(*self.posterior(choice))
@@ -149,16 +152,16 @@ class Vinnas(Method):
 
     def strengths(self) -> Mapping[str, Gates]:
         """Mean, variance and signal-to-noise ratio mu / sigma^2 of every strength."""
-        found: dict[str, dict[str, Tensor]] = {"mean": {}, "variance": {}, "snr": {}}
+        quantities: dict[str, dict[str, Tensor]] = {"mean": {}, "variance": {}, "snr": {}}
         for choice in self.choices("op"):
             mean, log_var = (parameter.detach() for parameter in self.posterior(choice))
             values = mean, log_var.exp(), snr(mean, log_var)
-            for quantity, value in zip(found.values(), values, strict=True):
+            for quantity, value in zip(quantities.values(), values, strict=True):
                 quantity[choice.name] = self.scatter(choice, value, removed=torch.nan)
-        return found
+        return quantities
 
     def decision_counts(self, count: int) -> list[Counter[Decisions]]:
-        """What is strongest in draws of the strengths."""
+        """Counts of the strongest options in draws of the strengths."""
         draws = {}
         for choice in self.choices("op"):
             mean, log_var = (p.detach().cpu().expand(count, 1, -1) for p in self.posterior(choice))
@@ -170,7 +173,7 @@ class Vinnas(Method):
 
     @staticmethod
     def space_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A cell has strengths of its own only where the cells of its kind share no choices."""
+        """Strengths of its own for each cell need a space whose cells share no choices."""
         return {"shared": settings["tie"] == "type"} if "tie" in settings else {}
 
     def probabilities(self) -> Gates:
@@ -178,12 +181,12 @@ class Vinnas(Method):
         return {choice.name: self.strongest_probability(choice) for choice in self.choices("op")}
 
     def strongest_probability(self, choice: Choice) -> Tensor:
-        """The same for the operations of one edge."""
+        """The probabilities of the operations of one edge."""
         mean, log_var = self.mean[choice.name].detach(), self.log_var[choice.name].detach()
         able = [at for at in self.remaining(choice) if choice.options[at] != ZERO]
-        found = torch.zeros_like(mean)
-        found[..., able] = best_probability(mean[..., able], log_var[..., able])
-        return found
+        shares = torch.zeros_like(mean)
+        shares[..., able] = best_probability(mean[..., able], log_var[..., able])
+        return shares
 
     @torch.no_grad()
     def draw(self, count: int) -> list[Architecture]:
@@ -194,7 +197,7 @@ class Vinnas(Method):
         return [self.space.strongest(scores)]
 
     def score(self, choice: Choice) -> Tensor:
-        """What the operations that stay on an edge, and then the edges, are chosen by."""
+        """A number for each remaining operation, by which operations and then edges are ranked."""
         mean, log_var = self.posterior(choice)
         if self.select == "snr":
             return snr(mean, log_var)
@@ -206,31 +209,31 @@ class Vinnas(Method):
 
     @torch.no_grad()
     def pool(self, rounds: Sequence[Self]) -> None:
-        """Surer of a strength only as far as the rounds agree."""
+        """The mixture of the rounds: where they disagree, the variance is larger."""
         super().pool(rounds)
         for choice in self.choices("op"):
             name = choice.name
-            parts = [(each.mean[name], each.log_var[name]) for each in rounds]
+            pairs = [(each.mean[name], each.log_var[name]) for each in rounds]
             means, log_vars = (
-                self.gather(choice, torch.stack(p)) for p in zip(*parts, strict=True)
+                self.gather(choice, torch.stack(p)) for p in zip(*pairs, strict=True)
             )
             pooled = self.scatter(choice, mixture_log_var(means, log_vars), LOG_VAR_START)
             self.log_var[name].copy_(pooled)
 
     def negligible(self) -> Gates:
-        """Strengths that are no positive signal, and all but certain not to be the best."""
-        given = {}
+        """Operations whose strength is no positive signal, and that are hardly ever the best."""
+        negligible = {}
         for name, best in self.probabilities().items():
             mean, log_var = self.mean[name].detach(), self.log_var[name].detach()
             no_signal = (mean < 0) | (log_noise_ratio(mean, log_var) > PRUNE_AT)
-            given[name] = no_signal & (best < NEGLIGIBLE)
-        return given
+            negligible[name] = no_signal & (best < NEGLIGIBLE)
+        return negligible
 
 
 def gaussians(
     sizes: Mapping[str, int], spread: float, log_var: float
 ) -> tuple[nn.ParameterDict, ...]:
-    """Means and log-variances by name, (1, 1, size) each, as they are at the start."""
+    """Means and log-variances by name, (1, 1, size) each, at the start of a search."""
     means = {name: spread * torch.randn(1, 1, size) for name, size in sizes.items()}
     log_vars = {name: torch.full_like(mean, log_var) for name, mean in means.items()}
     return nn.ParameterDict(means), nn.ParameterDict(log_vars)
@@ -240,8 +243,8 @@ def by_kind(choices: Iterable[Choice]) -> dict[str, list[Choice]]:
     """Choices of the same edge, from the same options, in all cells of a kind: "normal/0>2"."""
     kinds: dict[str, list[Choice]] = {}
     for choice in choices:
-        place, source, target = parse(choice.name) or (choice.name, "", "")
-        name = f"{kind_of(place)}/{source}>{target}" if target else place
+        link = f"{choice.place.kind}/{choice.source}>{choice.target}"
+        name = choice.name if choice.source is None else link
         if name in kinds and kinds[name][0].options != choice.options:
             name = choice.name
         kinds.setdefault(name, []).append(choice)
@@ -249,12 +252,12 @@ def by_kind(choices: Iterable[Choice]) -> dict[str, list[Choice]]:
 
 
 def snr(mean: Tensor, log_var: Tensor) -> Tensor:
-    """The signal-to-noise ratio of VINNAS: signed, and over the variance, not its root."""
+    """The signal-to-noise ratio of VINNAS: with its sign, and divided by the variance."""
     return mean / log_var.exp()
 
 
 def clip_zero(strengths: Tensor, options: tuple[str, ...]) -> Tensor:
-    """Strengths with that of the zero operation at most the mean of the others."""
+    """The strengths, that of the zero operation at most the mean of the others."""
     if ZERO not in options:
         return strengths
     is_zero = torch.tensor([option == ZERO for option in options], device=strengths.device)

@@ -1,12 +1,10 @@
-"""The model card: what a network is, where it came from and how well it does."""
+"""The model card: the kind, origin, size and scores of a network."""
 
 import html
-import json
 import re
-import shlex
 from collections.abc import Mapping
-from pathlib import Path
 
+from ardor.data.decode import text
 from ardor.errors import printable
 from ardor.models.model import Model
 from ardor.models.sizes import multiply_adds, nonzero_parameters, parameters
@@ -27,26 +25,84 @@ apart: {classes}.
 | of them not zero | {nonzero:,} |
 | multiply-adds for an image | {macs:,} |
 {measured}
-Load it with {load}, predict with {predict}. The weights are
-`model.safetensors`; `config.json` holds the architecture, the classes and the normalisation.
+In this folder are its weights, `model.safetensors`; and `config.json` with the architecture, the
+classes, the preprocessing and the normalisation. That is all Ardor needs. This folder is called
+`{folder}` here:
 
-It was trained on one set of images and measured on held-out images of that same set; on other
-images expect less. Its settings, its log and the certainty of every choice are in the run folder.
+```sh
+ardor predict {folder} photo.jpg
+```
+
+In Python, `ardor.load("{folder}")` has `.probabilities(pixels)` and `.classes`.
+
+## Without Ardor
+
+`ardor export` writes the network that a run ends with as `model.onnx`, in `export/` of the run. Its
+input `pixels` is (batch, {channels}, {height}, {width}) in 0..255, its output `logits`
+(batch, {count}); the classes and the preprocessing are in its metadata. The function below makes
+pixels out of a picture just as Ardor does; a plain resize would give other answers. With
+onnxruntime, NumPy and Pillow:
+
+```python
+import json
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from PIL import Image
+
+
+{reader}
+
+network = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+pixels = pixels_of(Image.open("photo.jpg"), {channels}, {height}, {width})
+(logits,) = network.run(["logits"], {{"pixels": pixels[None].astype(np.float32)}})
+shares = np.exp(logits[0] - logits[0].max())
+shares /= shares.sum()
+classes = json.loads(network.get_modelmeta().custom_metadata_map["classes"])
+print(classes[shares.argmax()], shares.max())
+```
+
+## What to expect
+
+{scored} Its settings, its log and the certainty of every choice are in the folder of its run.
 """
 
 MEASURES = {
-    "accuracy": "test accuracy",
-    "nll": "test negative log-likelihood, nats",
-    "ece": "test calibration error",
+    "accuracy": "accuracy",
+    "nll": "negative log-likelihood, nats",
+    "ece": "calibration error",
 }
-# What markdown gives a meaning to within a line, with what makes an address a link.
+# Which images a network was scored on -> the word for its scores, and what they are worth.
+SCORED = {
+    "test": (
+        "test",
+        "It was trained on one set of images and measured on held-out images of that same set; on "
+        "other\nimages expect less.",
+    ),
+    "held_out": (
+        "held-out",
+        "There were no test images: it was measured on images held out of its training, which the "
+        "search\nand the pruning may have seen; on other images expect less.",
+    ),
+}
+UNSCORED = "It was not measured: there were no test images, and none were held out of its training."
+# Characters with a meaning in markdown, and those that make an address a link.
 MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
 
 
-def card(run: Path, model: Model, scores: Mapping[str, float] | None = None) -> str:
-    """The README.md of a model, with its scores on the test images once they are known."""
+def card(
+    folder: str, model: Model, scores: Mapping[str, float] | None = None, which: str = "test"
+) -> str:
+    """The README.md in a model's folder of that name; with its scores once they are known.
+
+    They are of test or of held-out images.
+    """
+    word, worth = SCORED[which]
     found = {words: (scores or {}).get(name) for name, words in MEASURES.items()}
-    rows = [f"| {words} | {value:.4f} |" for words, value in found.items() if value is not None]
+    rows = [
+        f"| {word} {name} | {value:.4f} |" for name, value in found.items() if value is not None
+    ]
     channels, height, width = model.shape
     return TEMPLATE.format(
         channels=channels,
@@ -58,18 +114,12 @@ def card(run: Path, model: Model, scores: Mapping[str, float] | None = None) -> 
         nonzero=nonzero_parameters(model.net),
         macs=multiply_adds(model.net, model.shape),
         measured="".join(row + "\n" for row in rows),
-        load=code(f"ardor.load({json.dumps(str(run), ensure_ascii=False)})"),
-        predict=code(f"ardor predict {shlex.quote(str(run))} IMAGE..."),
+        scored=UNSCORED if scores == {} else worth,
+        folder=folder,
+        reader=text(),
     )
 
 
 def plain(name: str) -> str:
     """A name that a page shows as it is: no markup, no HTML, no link, all in one line."""
     return MARKUP.sub(r"\\\1", html.escape(printable(name), quote=False))
-
-
-def code(text: str) -> str:
-    """A piece of code in a page, whatever folder it names: fenced by more ticks than it has."""
-    line = printable(text)
-    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
-    return f"{fence}{line}{fence}"

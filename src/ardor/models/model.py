@@ -9,16 +9,18 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture
 from ardor.data import Normalise
+from ardor.data.decode import told
 from ardor.errors import ArdorError
 from ardor.layers.variational import Variational, VariationalConv2d
 from ardor.pruning.cut import fit_, record
 from ardor.runtime.files import read_object, replaced_folder, write, write_json
 from ardor.runtime.tensors import load as load_tensors
 from ardor.runtime.tensors import save as save_tensors
-from ardor.spaces import Net
+from ardor.spaces import Net, network
 from ardor.spaces import of as space_of
 
 FORMAT = 1
+SEARCHED = "searched"  # the form of a network with the supernet's weights: no other has an entry
 
 
 class Model(nn.Module):
@@ -64,17 +66,19 @@ class Model(nn.Module):
             write(filling / "README.md", card)
 
     def to_json(self) -> dict[str, Any]:
-        """What is needed beside the weights."""
+        """All that is needed besides the weights: architecture, classes, preprocessing."""
         with torch.device("meta"):
-            cut = record(self.net, space_of(self.architecture).build(self.architecture))
+            built = network(self.architecture, as_searched=self.net.as_searched)
+        cut = record(self.net, built)
         return {
             "format": FORMAT,
             "architecture": self.architecture.to_json(),
             "weights": "variational" if self.variational else "plain",
+            **({"form": SEARCHED} if self.net.as_searched else {}),
             **({"compact": cut} if cut else {}),
             "classes": list(self.classes),
             "preprocessing": {
-                "shape": list(self.shape),
+                **told(*self.shape),
                 "mean": self.normalise.mean.flatten().tolist(),
                 "std": self.normalise.std.flatten().tolist(),
             },
@@ -87,7 +91,8 @@ class Model(nn.Module):
         architecture = Architecture.from_json(settings.get("architecture"))
         space = space_of(architecture)
         conv = VariationalConv2d if settings.get("weights") == "variational" else nn.Conv2d
-        channels, net = space.image[0], space.build(architecture, conv=conv)
+        searched = as_searched(folder, settings.get("form"))
+        channels, net = space.image[0], network(architecture, conv=conv, as_searched=searched)
         if "compact" in settings:
             fit_(net, space.image, settings["compact"], folder / "config.json")
         model = cls(
@@ -103,6 +108,16 @@ class Model(nn.Module):
         return model.eval()
 
 
+def as_searched(folder: Path, given: Any) -> bool:
+    """Whether a network has the supernet's form; an ArdorError where its file says neither."""
+    if given not in (None, SEARCHED):
+        raise ArdorError(
+            f"form in '{folder / 'config.json'}' is {given!r}; must be '{SEARCHED}', or left out",
+            "put back what Ardor wrote there",
+        )
+    return given is not None
+
+
 def class_names(folder: Path, given: Any, count: int) -> tuple[str, ...]:
     """The names of the classes, or an ArdorError unless there are `count` different ones."""
     names = given if isinstance(given, list) else []
@@ -116,7 +131,7 @@ def class_names(folder: Path, given: Any, count: int) -> tuple[str, ...]:
 
 
 def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """An ArdorError that names the first tensor that is not as the network needs it."""
+    """An ArdorError that names the first tensor whose shape or type does not fit the network."""
     for name in sorted(given.keys() | wanted.keys()):
         found, needed = (
             str(tuple(tensors[name].shape)) if name in tensors else "absent"
@@ -133,7 +148,7 @@ def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str,
 
 
 def check_values(folder: Path, model: Model) -> None:
-    """An ArdorError that names the first tensor by which no image would have a probability."""
+    """An ArdorError that names the first tensor with values that give no probabilities."""
     for name, tensor in model.state_dict().items():
         if not tensor.isfinite().all():
             raise no_network(folder, name, "numbers that are not finite")
@@ -144,7 +159,7 @@ def check_values(folder: Path, model: Model) -> None:
 
 
 def no_network(folder: Path, name: str, what: str) -> ArdorError:
-    """The error for weights that nothing can be computed with."""
+    """The error for weights that cannot be used."""
     return ArdorError(
         f"weights in '{folder}' are of no use: '{name}' has {what}",
         "put back what Ardor wrote there, or train again into a new run",

@@ -15,7 +15,7 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a network sees in an image."""
+    """The label of an image, and the probabilities of all classes."""
 
     path: Path
     label: str

@@ -1,4 +1,4 @@
-"""What a network does on images: accuracy, likelihood, calibration."""
+"""The scores of a network on images: accuracy, likelihood, calibration."""
 
 import torch
 import torch.nn.functional as F
@@ -39,7 +39,7 @@ def logits_of(
 
 
 def scores(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    """Accuracy, and how good the probabilities are: nll, Brier score, calibration error."""
+    """Accuracy, and the quality of the probabilities: nll, Brier score, calibration error."""
     p = logits.softmax(1)
     truth = F.one_hot(labels, p.shape[1])
     ece = multiclass_calibration_error(p, labels, num_classes=p.shape[1], n_bins=CALIBRATION_BINS)

@@ -1,4 +1,4 @@
-"""What a network costs: parameters, multiply-adds, bytes."""
+"""The size of a network: parameters, multiply-adds, bytes."""
 
 import copy
 import zlib
@@ -13,7 +13,7 @@ from ardor.spaces import Net
 
 
 def parameters(net: nn.Module) -> int:
-    """Parameters of the network; an auxiliary head leaves with the training, and is not counted."""
+    """Parameters of the network, without an auxiliary head, which only training needs."""
     return sum(p.numel() for p in deployed(net).values())
 
 
@@ -50,8 +50,8 @@ def sparse_bytes(net: nn.Module) -> int:
 
 def multiply_adds(net: Net, shape: tuple[int, int, int]) -> int:
     """Multiply-adds of convolutions and matrix products for one image."""
-    # On the meta device nothing is computed, and nothing goes to native code, which is not counted.
-    double = copy.deepcopy(net).to("meta").eval()
+    # On the meta device nothing is computed, and no native code is used, which is not counted.
+    copied = copy.deepcopy(net).to("meta").eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        double(torch.zeros(1, *shape, device="meta"))
+        copied(torch.zeros(1, *shape, device="meta"))
     return int(counter.get_total_flops()) // 2

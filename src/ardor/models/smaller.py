@@ -1,4 +1,4 @@
-"""A model made smaller: weights that are only noise zeroed, what does nothing taken out."""
+"""A model made smaller: weights that are only noise zeroed, channels without effect removed."""
 
 from dataclasses import replace
 
@@ -7,16 +7,17 @@ from ardor.layers.variational import PRUNE_AT
 from ardor.models.model import Model
 from ardor.pruning.channels import compact as compact_net
 from ardor.pruning.threshold import fill_
+from ardor.spaces import network
 from ardor.spaces import of as space_of
 
 
 def prune(model: Model, threshold: float = PRUNE_AT) -> Model:
     """A network of plain weights: the means, zero where log(sigma^2 / mu^2) >= threshold.
 
-    A model with plain weights comes back as it is, but for the auxiliary head.
+    A model with plain weights is returned unchanged, but without its auxiliary head.
     """
     architecture = without_auxiliary(model.architecture)
-    net = space_of(architecture).build(architecture)
+    net = network(architecture, as_searched=model.net.as_searched)
     fill_(net, model.net, threshold)
     return Model(net, model.normalise, architecture, model.classes).eval()
 

@@ -6,7 +6,7 @@ typedef struct {
     int level, last;                                 /* its place in the chain, and whether it ends it */
     real *taps, *taps_var;                           /* (kernel * kernel, channels) */
     real *matrix, *matrix_var, *transposed_var;      /* (inputs, channels), the same, (channels, inputs) */
-    real *flipped;                                   /* of a whole one, (taps backwards, channels, inputs); */
+    real *flipped;                                   /* of a full one, (taps backwards, channels, inputs); */
                                                      /* its matrix is (taps, inputs, channels) */
     real *scale, *shift;                             /* of the normalised output */
     real *slope_g, *slope_z, *level_z;               /* of the gradient of z, as in that of a BatchNorm */
@@ -93,12 +93,12 @@ static void NAME(activations)(const State *s, const Work *w, Frame f, Scratch *a
 static void NAME(convolution)(const State *s, const Work *w, Frame f, Scratch *a, const real *x, int n, double *sums) {
     const Block *b = w->b;
     int c = s->channels, high = out_size(b->height, b->stride), wide = out_size(b->width, b->stride);
-    int row = b->kind == WHOLE ? (wide + 3) / 4 * 4 : (wide + 7) / 8 * 8;
+    int row = b->kind == FULL ? (wide + 3) / 4 * 4 : (wide + 7) / 8 * 8;
     for (int y = 0; y < high; y++) {
         real *z = (real *)b->z + ((size_t)n * high + y) * wide * c, *made = row == wide ? z : a->made;
         if (b->kind == POINTWISE) NAME(gather_pixels)(b, x, y, a->line);
         else if (b->kind == SEPARABLE) NAME(activations)(s, w, f, a, n, y);
-        if (b->kind == WHOLE) NAME(whole_product)(a->t + (size_t)y * f.wide * c, w->matrix, made, c, f.wide, row);
+        if (b->kind == FULL) NAME(full_product)(a->t + (size_t)y * f.wide * c, w->matrix, made, c, f.wide, row);
         else NAME(product)(a->line, w->matrix, made, b->inputs, c, row);
         if (b->pointwise_log_var) {
             NAME(squares)(a->line, a->square, (size_t)row * b->inputs);
@@ -153,8 +153,8 @@ static void NAME(input_gradient)(const Work *w, Frame f, Scratch *a, int y, cons
     int row = (b->width + 7) / 8 * 8, uncertain = b->depthwise_log_var != 0;
     size_t outer = (size_t)y * f.wide * c;
     const real *from = a->u + inner, *from_var = a->v + inner, *seen = a->t + inner;
-    if (b->kind == WHOLE) {
-        NAME(whole_product)(a->u + outer, w->flipped, a->back, c, f.wide, (b->width + 3) / 4 * 4);
+    if (b->kind == FULL) {
+        NAME(full_product)(a->u + outer, w->flipped, a->back, c, f.wide, (b->width + 3) / 4 * 4);
         from = a->back;
     } else if (b->stride == 1) {
         NAME(depthwise)(a->u + outer, w->taps, a->back, c, f.wide, row, b->kernel, 1, b->dilation, 1);
@@ -170,8 +170,8 @@ static void NAME(input_gradient)(const Work *w, Frame f, Scratch *a, int y, cons
     if (sums) NAME(add_moments)(dx, x, c, b->width, sums, sums + c);
 }
 
-/* Gradients of a whole convolution from g; all of dz is made before any of it is read. */
-static void NAME(whole_backward)(const Work *w, Frame f, Scratch *a, int c, int n, const real *x, const real *g, real gate,
+/* Gradients of a full convolution from g; all of dz is made before any of it is read. */
+static void NAME(full_backward)(const Work *w, Frame f, Scratch *a, int c, int n, const real *x, const real *g, real gate,
                                  real *grads, real *dx, double *sums) {
     const Block *b = w->b;
     size_t line = (size_t)b->width * c, inner = ((size_t)f.border * f.wide + f.border) * c;

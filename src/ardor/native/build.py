@@ -1,4 +1,4 @@
-"""The native code beside this file: compiled when first asked for, kept for the next time."""
+"""The C code in this folder: compiled when first needed, kept for the next time."""
 
 import ctypes
 import hashlib
@@ -31,20 +31,20 @@ LOG = logging.getLogger("ardor")
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The native code, compiled when first asked for and kept; None where it cannot be."""
+    """The native code, compiled when first needed and kept; None where it cannot be."""
     if os.environ.get("ARDOR_NATIVE") == "0":
         return None
     try:
         return _found()
-    except Exception as error:  # a fast path must never be the reason that nothing runs
-        told = "no native code, so that a search takes about three times as long: %s"
-        LOG.warning(told, reason(error))
+    except Exception as error:  # without the fast path everything still runs
+        message = "no native code, so that a search takes about three times as long: %s"
+        LOG.warning(message, reason(error))
         return None
 
 
 @cache
 def processor() -> str:
-    """What -march=native stands for here."""
+    """The features of this processor, which -march=native uses."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -53,7 +53,7 @@ def processor() -> str:
 
 
 def _found() -> ctypes.CDLL:
-    """What was compiled before, or else is now; why what is kept was of no use is said."""
+    """The code compiled before, or else now; warns where the earlier file cannot be used."""
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
     if compiler is None:
         raise FileNotFoundError("there is no C compiler; install gcc, or set ARDOR_NATIVE=0")
@@ -67,7 +67,7 @@ def _found() -> ctypes.CDLL:
         made = _compiled(compiler, Path(folder) / "states.so")
         try:
             found = _checked(made) if path is None else _kept(_keep(path, made.read_bytes()))
-        except Exception as error:  # kept or not, it is there
+        except Exception as error:  # it could not be kept, but it can be used
             why, found = why or error, _checked(made)
     if why is not None:
         LOG.warning("native code is compiled anew, as '%s' is of no use: %s", path, reason(why))
@@ -89,17 +89,17 @@ def _place(compiler: str) -> Path | None:
 
 
 def _kept(path: Path) -> ctypes.CDLL:
-    """Compiled code as it was written: no one else can have touched it, and none of it is lost."""
+    """Code compiled before, checked: no other user can have changed it, and it is complete."""
     with (
         _opened(path.parent) as folder,
         _opened(path, folder) as code,
-        _opened(_beside(path), folder) as beside,
+        _opened(_hash_file(path), folder) as hashed,
     ):
         with open(code, "rb", closefd=False) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if os.read(beside, 100) != digest.encode():
+        if os.read(hashed, 100) != digest.encode():
             raise ValueError("it is not what was written, but cut or changed")
-        # What was checked, even if the path leads to another file by now.
+        # The very file that was checked, even if the path leads to another one by now.
         same = Path(f"/proc/self/fd/{code}")
         return _checked(same if same.exists() else path)
 
@@ -108,7 +108,7 @@ def _kept(path: Path) -> ctypes.CDLL:
 def _opened(path: Path, folder: int | None = None) -> Iterator[int]:
     """A file of `folder`, or a folder, for reading; refused where others can write to it."""
     name = path if folder is None else path.name
-    # Neither through a link nor, where it is a pipe, for ever.
+    # Does not follow a link, and does not wait for ever where it is a pipe.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
         found = os.fstat(handle)
@@ -124,22 +124,22 @@ def _opened(path: Path, folder: int | None = None) -> Iterator[int]:
         os.close(handle)
 
 
-def _beside(path: Path) -> Path:
-    """The file with the hash of what was compiled."""
+def _hash_file(path: Path) -> Path:
+    """The file with the hash of compiled code."""
     return path.with_suffix(".sha256")
 
 
 def _keep(path: Path, code: bytes) -> Path:
-    """Writes compiled code and its hash, where they may be trusted the next time."""
+    """Writes compiled code and its hash into a folder that no other user can write to."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     with _opened(path.parent):
         write(path, code)
-        write(_beside(path), hashlib.sha256(code).hexdigest())
+        write(_hash_file(path), hashlib.sha256(code).hexdigest())
     return path
 
 
 def _checked(path: Path) -> ctypes.CDLL:
-    """The library, with all functions that it must have."""
+    """The library, or an error if one of its functions is missing."""
     found = ctypes.CDLL(str(path))
     missing = [name for name in FUNCTIONS if not hasattr(found, name)]
     if missing:
@@ -158,7 +158,7 @@ def _compiled(compiler: str, made: Path) -> Path:
 
 
 def _ended(command: list[str]) -> int:
-    """The exit code of a command; it goes, with all that it began, where it takes too long."""
+    """The exit code of a command; killed with all that it started if it takes too long."""
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(
         command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True

@@ -34,7 +34,7 @@ static size_t NAME(room)(const Chain *e, real *arena) {
         size_t image = (size_t)out_size(b->height, b->stride) * out_size(b->width, b->stride) * c;
         real **parts[] = {&w->taps, &w->matrix, &w->flipped, &w->taps_var, &w->matrix_var, &w->transposed_var,
                           &w->scale, &w->shift, &w->slope_g, &w->slope_z, &w->level_z, (real **)&w->sums, &w->grads, &w->between};
-        size_t sizes[] = {taps, matrix, e->backward && b->kind == WHOLE ? matrix : 0, uncertain * taps, uncertain * matrix, uncertain * matrix,
+        size_t sizes[] = {taps, matrix, e->backward && b->kind == FULL ? matrix : 0, uncertain * taps, uncertain * matrix, uncertain * matrix,
                           c, c, c, c, c, GROUPS * 2 * c * sizeof(double) / sizeof(real),
                           grads ? GROUPS * NAME(grads_size)(b, (int)c) : 0,
                           e->backward && !w->last ? e->s->images * image : 0};

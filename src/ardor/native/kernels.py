@@ -1,71 +1,24 @@
 """The fast path of states: sums of chains of blocks under their gates, in native code.
 
-A block is a convolution (separable, pointwise alone, or whole) or a pool, normalised by the
-statistics of the batch. Torch would run and keep every layer of every chain. Here only the raw
-output of a block is kept, normalisation and ReLU between two blocks are applied as the next one
-reads, and the backward pass makes again what it needs. Where there is no compiler, `ready` says so
-and states.py takes the plain way.
+A block is a convolution (separable, pointwise, or full) or a pool, normalised by the statistics of
+the batch. Torch would run and keep every layer of every chain. Here only the raw output of a block
+is kept, normalisation and ReLU between two blocks are applied as the next one reads, and the
+backward pass computes again what it needs. Where there is no compiler, `ready` is false, and
+`ardor.layers.mixed` computes layer by layer.
 """
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, wraps
-from typing import Any, Literal
+from functools import lru_cache, wraps
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ardor.native.build import library, processor
+from ardor.native.shapes import KERNELS, KINDS, Shape, Term, channels_of
 
-LANES = 8  # channels that the native code takes at a time: lanes.py fills up what is missing
-NO_VARIANCE = -30.0  # its log, where a weight is zero and stays so
-# The kernels that there is native code for, by kind of block, in the order of states.c.
-KERNELS = {
-    "separable": (3, 5, 7),
-    "average": (3,),
-    "maximum": (3,),
-    "pointwise": (1,),
-    "whole": (3,),
-}
-KINDS = tuple(KERNELS)
 NOISE = 65536 + 512  # normal numbers of which a state draws its noise: TABLE + CHUNK in states.c
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a block is but for its weights."""
-
-    kernel: int
-    stride: int
-    dilation: int = 1
-    kind: Literal["separable", "average", "maximum", "pointwise", "whole"] = "separable"
-    channels: tuple[int, int] | None = None  # of its input and output, where they may differ
-    relu: bool = False  # on its input, after normalisation
-    relu_last: bool = False  # on its normalised output, at the end of a chain
-    samples_weights: bool = False  # its weights have log-variances: activations are drawn
-    bare: bool = False  # it has no normalisation
-    affine: bool = False  # its normalisation has a scale and a shift of its own
-    eps: float = 1e-5
-
-    @cached_property
-    def slots(self) -> tuple[str, ...]:
-        """The weights it takes, in order."""
-        mixing = ["pointwise"]
-        convolutions = {"separable": ["depthwise", *mixing], "pointwise": mixing, "whole": mixing}
-        names = convolutions.get(self.kind, [])
-        log_vars = [f"{name}_log_var" for name in names] if self.samples_weights else []
-        return (*names, *log_vars, *["gamma", "beta"] * self.affine)
-
-
-@dataclass(frozen=True)
-class Term:
-    """A chain of blocks on one of the sources of a state; without blocks, the source itself."""
-
-    source: int
-    chain: tuple[Shape, ...] = ()
-
-
 SLOTS = ("depthwise", "pointwise", "depthwise_log_var", "pointwise_log_var", "gamma", "beta")
 SIZES = (
     *("kind", "kernel", "stride", "dilation"),
@@ -115,18 +68,13 @@ def native_sum(
 ) -> tuple[Tensor, Tensor]:
     """The terms added up under `gates`, (images | 1, terms), and the statistics of every block.
 
-    LANES divides all numbers of channels. Terms of one source stand side by side. `weights` are the
-    tensors that `Shape.slots` names, of every block in order. Noise follows from torch's random
-    state. The statistics, (blocks, 2, channels), are the mean and 1 / the standard deviation of
-    what each block normalises.
+    All numbers of channels are multiples of LANES. Terms of one source stand next to each other.
+    `weights` are the tensors that `Shape.slots` names, of every block in order. Noise follows from
+    torch's random state. The statistics, (blocks, 2, channels), are the mean and 1 / the standard
+    deviation of the values that each block normalises.
     """
-    found = _Sum.apply(gates, tuple(terms), len(sources), *sources, *weights)  # type: ignore[no-untyped-call]
-    return found[0], found[1]
-
-
-def channels_of(sources: Sequence[Tensor], shapes: Sequence[Shape]) -> int:
-    """The channels of a sum: those of its sources, unless a block changes them."""
-    return next((s.channels[1] for s in shapes if s.channels), sources[0].shape[1])
+    result = _Sum.apply(gates, tuple(terms), len(sources), *sources, *weights)  # type: ignore[no-untyped-call]
+    return result[0], result[1]
 
 
 @lru_cache(1024)
@@ -156,7 +104,7 @@ def _plan(
 
 
 class _Call:
-    """A state as the native code knows it: sizes, pointers, and the tensors behind them."""
+    """The arguments of one native call: sizes, pointers, and the tensors they point to."""
 
     def __init__(
         self,
@@ -173,18 +121,18 @@ class _Call:
         sizes = tuple((x.shape[2], x.shape[3]) for x in self.sources)
         plan, counts, self.size = _plan(terms, sizes, self.channels)
         self.gates = gates.expand(batch, -1).t().to(like.dtype).contiguous()  # (terms, images)
-        # One for each block: pieces of moderate size are used again, large ones are new each time.
+        # One tensor for each block: the allocator reuses moderate sizes, but not large ones.
         self.outputs = [like.new_empty(batch * count) for count in counts]
         self.statistics = like.new_empty(len(plan), 2, self.channels)
-        uncertain = any(shape.samples_weights for shape in self.shapes)
-        self.noise = torch.randn(NOISE, dtype=like.dtype) if uncertain else None
+        drawn = any(shape.samples_weights for shape in self.shapes)
+        self.noise = torch.randn(NOISE, dtype=like.dtype) if drawn else None
         self.blocks = (_Block * len(plan))(*plan)
         self.point_blocks()
         self.terms = (_Term * len(terms))()
         self.point_terms(terms)
 
     def point_blocks(self) -> None:
-        """Fills in where weights, outputs and statistics of the blocks are, and their noise."""
+        """Sets where weights, outputs and statistics of the blocks are, and the keys of noise."""
         statistics = self.statistics.data_ptr()
         row = self.channels * self.statistics.element_size()
         weights = iter(self.weights)
@@ -202,7 +150,7 @@ class _Call:
                 setattr(block, slot, next(weights).data_ptr())
 
     def point_terms(self, terms: Sequence[Term]) -> None:
-        """Fills in what the terms read."""
+        """Sets the pointers to the sources and blocks of the terms."""
         index = 0
         for term, of in zip(self.terms, terms, strict=True):
             x = self.sources[of.source]
@@ -232,7 +180,7 @@ class _Call:
 
 
 def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A backward pass that has no gradient of its own, and is never taken to have one of zero."""
+    """A backward pass without second derivatives: to ask for them is an error, not zero."""
 
     @wraps(backward)
     def checked(ctx: Any, *gradients: Tensor) -> Any:
@@ -251,7 +199,7 @@ class _Sum(torch.autograd.Function):
         ctx: Any, gates: Tensor, terms: tuple[Term, ...], count: int, *tensors: Tensor
     ) -> tuple[Tensor, Tensor]:
         call = _Call(tensors[:count], terms, gates, tensors[count:])
-        # Not kept with the rest: an output that its own graph holds would never be freed.
+        # Not kept in `call`: an output that its own graph holds would never be freed.
         out = call.empty()
         call.run("state_forward", out=out)
         ctx.kept = call, terms, gates
@@ -264,10 +212,10 @@ class _Sum(torch.autograd.Function):
         call, terms, gates = ctx.kept
         g = g.contiguous(memory_format=torch.channels_last)
         dgates = torch.empty_like(call.gates)
-        found = [torch.empty_like(x) for x in call.sources]
+        dsources = [torch.empty_like(x) for x in call.sources]
         for term, of in zip(call.terms, terms, strict=True):
-            term.dx = found[of.source].data_ptr()
-        # Only where they are asked for: a step of the gates alone is cheaper.
+            term.dx = dsources[of.source].data_ptr()
+        # Only where they are needed: a step of the gates alone is then faster.
         wanted = ctx.needs_input_grad[3 + len(call.sources) :]
         dweights = [torch.empty_like(w) if any(wanted) else None for w in call.weights]
         slots = (
@@ -279,4 +227,4 @@ class _Sum(torch.autograd.Function):
             setattr(block, slot, None if gradient is None else gradient.data_ptr())
         call.run("state_backward", g=g, dgate=dgates)
         dgates = dgates.t() if len(gates) > 1 else dgates.sum(1)[None]
-        return dgates.to(gates.dtype), None, None, *found, *dweights
+        return dgates.to(gates.dtype), None, None, *dsources, *dweights

@@ -81,7 +81,7 @@ INLINE void NAME(product_of)(const real *in, const real *w, real *out, int input
         for (int j = 0; j < n; j++) put(out + p * outputs + LANES * j, sum[p][j]);
 }
 
-/* A row of a pointwise convolution, or of a whole one on padded images: a number of pixels that four divides. */
+/* A row of a pointwise convolution, or of a full one on padded images: a number of pixels that four divides. */
 INLINE void NAME(products)(const real *in, const real *w, real *out, int inputs, int outputs, int k, int wide, int row) {
 #define PRODUCT(P, N) NAME(product_of)(in + x * inputs, w + o, out + x * outputs + o, inputs, outputs, k, wide, P, N)
     int o = 0;
@@ -96,7 +96,7 @@ static void NAME(product)(const real *in, const real *w, real *out, int inputs, 
     NAME(products)(in, w, out, inputs, outputs, 1, 0, row);
 }
 
-static void NAME(whole_product)(const real *in, const real *w, real *out, int c, int wide, int row) {
+static void NAME(full_product)(const real *in, const real *w, real *out, int c, int wide, int row) {
     NAME(products)(in, w, out, c, c, 3, wide, row);
 }
 

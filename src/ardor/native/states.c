@@ -2,7 +2,7 @@
  *
  * A state is the sum of terms under gates. A term is a tensor, or a chain of blocks on a tensor.
  * A block is a pool, or rectifies its input if asked and convolves it,
- * depthwise and then pointwise, or pointwise only, or whole (3x3, stride 1); its output is normalised by the statistics of the
+ * depthwise and then pointwise, or pointwise only, or full (3x3, stride 1); its output is normalised by the statistics of the
  * batch. Everything is channels last, and goes image by image. A pointwise block with a stride of two
  * pairs each second pixel with its lower right neighbour, so that none is lost (FactorizedReduce).
  *
@@ -44,7 +44,7 @@ static int thread(void) { return 0; }
 #define TABLE 65536 /* numbers in the table of noise, then CHUNK more */
 #define CHUNK 512   /* neighbours that share a place in it */
 
-enum { SEPARABLE, AVERAGE, MAXIMUM, POINTWISE, WHOLE };
+enum { SEPARABLE, AVERAGE, MAXIMUM, POINTWISE, FULL };
 
 typedef struct {
     int kind, kernel, stride, dilation;
@@ -86,8 +86,8 @@ INLINE uint32_t mixture(uint32_t x) {
 }
 
 INLINE int out_size(int size, int stride) { return (size - 1) / stride + 1; }
-INLINE int padded(const Block *b) { return b->kind == SEPARABLE || b->kind == WHOLE; }
-INLINE int places(const Block *b) { return b->kind == WHOLE ? b->kernel * b->kernel : 1; } /* that mix channels */
+INLINE int padded(const Block *b) { return b->kind == SEPARABLE || b->kind == FULL; }
+INLINE int places(const Block *b) { return b->kind == FULL ? b->kernel * b->kernel : 1; } /* that mix channels */
 INLINE size_t rounded(size_t count) { return (count + 15) / 16 * 16; }
 
 /* An image with a border; rows hold eights of pixels, read but not kept. */

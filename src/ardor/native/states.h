@@ -49,7 +49,7 @@ static void NAME(block_backward)(const Chain *e, const Work *w, Frame f, Scratch
     real *dx = w->level ? w[-1].between + n * size : (real *)e->term->dx + (size_t)n * e->term->size;
     double *sums = w->level ? w[-1].sums + group * 2 * c : NULL;
     if (padded(w->b)) NAME(prepare)(w->b, f, x, w->level ? w - 1 : NULL, a, c);
-    if (w->b->kind == WHOLE) NAME(whole_backward)(w, f, a, c, n, x, g, gate, grads, dx, sums);
+    if (w->b->kind == FULL) NAME(full_backward)(w, f, a, c, n, x, g, gate, grads, dx, sums);
     else if (w->b->pointwise) NAME(convolution_backward)(e->s, w, f, a, n, x, g, gate, grads, dx, sums);
     else NAME(pool_backward)(e->s, w, a, n, x, g, gate, dx);
 }

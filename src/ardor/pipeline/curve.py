@@ -1,4 +1,4 @@
-"""The pruning curve: how accurate a network stays as more of its weights leave, and picking."""
+"""The pruning curve: accuracy by the number of weights kept, and picking a point of it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,10 +21,10 @@ from ardor.settings.sections import NOTHING
 
 FORMAT = 1
 THRESHOLDS = (*map(float, range(-4, 9)), NOTHING)
-BATCH = 100  # small enough for the caches of a CPU: a curve looks at all images many times
+BATCH = 100  # small enough for the caches of a CPU: a curve goes through all images many times
 ALWAYS = (PRUNE_AT, NOTHING)
-APART = 0.03  # of the weights left: thresholds nearer to the one before would tell nothing new
-# Of all weights; each is left at some threshold, however sure or unsure the posterior is.
+APART = 0.03  # growth in the number of kept weights from one threshold to the next, at least
+# Of all weights: for each share there is a threshold that keeps it, however sure the posterior is.
 SHARES = (0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01)
 
 
@@ -46,20 +46,21 @@ def curve(
     for number, threshold in enumerate(thresholds):
         masked = prune(model, threshold)
         count = nonzero_parameters(masked.net)
-        if count not in found:  # what leaves at a lower threshold holds what leaves at a higher one
+        if (
+            count not in found
+        ):  # equal counts mean equal networks: a lower threshold removes all that a higher one does
             small = compact(masked)
             right = accuracy(small, images, runtime)
             found[count] = Point(threshold, nonzero_parameters(small.net), right)
         points.append(Point(threshold, found[count].params, found[count].accuracy))
         done = (number + 1) / len(thresholds)
         left = runtime.clock() * (1 / done - 1)
-        terms = {"accuracy": points[-1].accuracy}
-        runtime.report(Progress("curve", number + 1, len(thresholds), done, left, terms))
+        runtime.report(Progress("curve", number + 1, len(thresholds), done, left, {}))
     return points
 
 
 def thresholds_of(model: Model) -> list[float]:
-    """Thresholds from which every kind of network follows: round ones, and those for `SHARES`."""
+    """Round thresholds, and those that keep `SHARES` of the weights; nearly equal ones left out."""
     layers = [m for m in model.net.modules() if isinstance(m, Variational)]
     if not layers:
         raise ArdorError(
@@ -72,10 +73,10 @@ def thresholds_of(model: Model) -> list[float]:
     kept: list[float] = []
     before = 0.0
     for threshold in sorted({*THRESHOLDS, *places}):
-        left = float(np.searchsorted(noise, threshold))
-        if left > (1 + APART) * before or threshold in ALWAYS:
+        weights = float(np.searchsorted(noise, threshold))  # that stay
+        if weights > (1 + APART) * before or threshold in ALWAYS:
             kept.append(threshold)
-            before = left
+            before = weights
     return kept
 
 
@@ -87,9 +88,9 @@ def accuracy(model: Model, images: Images, runtime: Runtime) -> float:
 
 
 def pick(points: Sequence[Point], *, keep_accuracy: float = 0.0, max_params: int = 0) -> Point:
-    """The smallest that is as accurate as asked; without that, the most accurate that is allowed.
+    """The smallest point with `keep_accuracy`; if that is 0, the most accurate within `max_params`.
 
-    An ArdorError names what comes nearest where none will do.
+    If there is none, an ArdorError names the nearest.
     """
     allowed = [p for p in points if not max_params or p.params <= max_params]
     good = [point for point in allowed if point.accuracy >= keep_accuracy]
@@ -103,7 +104,7 @@ def pick(points: Sequence[Point], *, keep_accuracy: float = 0.0, max_params: int
 def too_much(
     points: Sequence[Point], allowed: Sequence[Point], keep_accuracy: float, max_params: int
 ) -> ArdorError:
-    """The error where no network will do: it names the most accurate allowed, or the smallest."""
+    """The error if no point fits: it names the most accurate within the limit, or the smallest."""
     if allowed:
         best = max(allowed, key=lambda point: (point.accuracy, -point.params))
         asked = f"an accuracy of {keep_accuracy:.2%}"

@@ -1,7 +1,7 @@
 """How long a search and a training would take here, and what memory: a few steps are timed.
 
-Candidates that leave the supernet make a search faster than this. Pruning and what comes after it
-are left out.
+Searches are faster if candidates leave the supernet meanwhile. Pruning and the stages after it are
+not estimated.
 """
 
 import functools
@@ -15,11 +15,18 @@ from typing import Any
 
 import torch
 
-from ardor import methods, spaces
+from ardor import methods
 from ardor.architecture import Architecture
 from ardor.data import Dataset, Images
 from ardor.models.scores import logits_of
-from ardor.pipeline.resolve import final_space, resolved, unnamed
+from ardor.pipeline.resolve import (
+    check_epochs,
+    check_scratch,
+    final_space,
+    resolved,
+    searched_space,
+    unnamed,
+)
 from ardor.runtime import memory
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves
@@ -39,8 +46,11 @@ def estimate(
     say: Callable[[str], None],
     given: Architecture | None = None,
 ) -> dict[str, Any]:
-    """Seconds and memory of search and training, where those are asked for; nothing is kept."""
+    """Seconds and memory of search and training, if they are among the stages; writes nothing."""
     config, images = resolved(layers)
+    check_epochs(config, stages)
+    if given:
+        check_scratch(config)
     found: dict[str, Any] = {"images": len(images.train), "threads": torch.get_num_threads()}
     training = functools.partial(of_training, given=given)
     for stage, of in (("search", of_search), ("train", training)):
@@ -48,30 +58,30 @@ def estimate(
             say(f"timing steps of {stage} ...")
             with tempfile.TemporaryDirectory() as folder:
                 found[stage] = of(config, images, Path(folder))
-            gc.collect()  # a loop and its stage know each other
+            gc.collect()  # the loop refers to itself, so its memory is not freed at once
     return found
 
 
 def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
-    """The search: steps of the weights alone, those with gates, and what lies between epochs."""
+    """The search: steps of the weights alone, steps with gates, and the time between epochs."""
     runtime = Runtime.start(config.device, config.seed)
-    space = spaces.make(config.space["name"], unnamed(config.space))
+    space = searched_space(config)
     method = methods.make(config.method["name"], space, unnamed(config.method))
     parts = halves(images.train, config.search, config.seed)
     loop = SearchLoop(space, method, parts, config.search, folder, runtime)
     need, timetable = fitted("search", loop), loop.stage.timetable
     if not timetable.epochs:
-        return told(timetable, need, 0.0, 0.0, 0.0)
+        return estimated(timetable, need, 0.0, 0.0, 0.0)
 
     def step() -> None:
         loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
 
-    early, late = both(loop, step)
-    timetable.share = 0.0  # of the held-out images: the fewest that are looked at
+    early, late = step_seconds(loop, step)
+    timetable.share = 0.0  # of the held-out images: scores the fewest it can
     few = once(loop.finish_epoch)
-    whole = look(loop, loop.held_out)
+    scoring = scoring_time(loop, loop.held_out)
     more = max(0.0, loop.validation.share - loop.size / len(loop.held_out))
-    return told(timetable, need, early, late, few + whole * more, whole)
+    return estimated(timetable, need, early, late, few + scoring * more, scoring)
 
 
 def of_training(
@@ -85,37 +95,37 @@ def of_training(
     loop = TrainLoop(architecture, parts, config.train, folder, runtime)
     need, timetable = fitted("train", loop), loop.stage.timetable
     if not timetable.epochs:
-        return told(timetable, need, 0.0, 0.0, 0.0)
-    early, late = both(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
-    return told(timetable, need, early, late, look(loop, loop.validation))
+        return estimated(timetable, need, 0.0, 0.0, 0.0)
+    early, late = step_seconds(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
+    return estimated(timetable, need, early, late, scoring_time(loop, loop.validation))
 
 
-def both(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
+def step_seconds(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
     """Seconds of a step at the beginning, and of one once steps have become slower."""
     early, timetable = timed(step), loop.stage.timetable
     first = timetable.epochs * timetable.steps / timetable.step_times.rounds
-    dear = floor(timetable.step_times.slower_from * first) + 1
-    if not 1 < dear < timetable.epochs * timetable.steps:
+    slow = floor(timetable.step_times.slower_from * first) + 1
+    if not 1 < slow < timetable.epochs * timetable.steps:
         return early, early
-    loop.stage.epoch, loop.stage.step = divmod(dear, timetable.steps)
+    loop.stage.epoch, loop.stage.step = divmod(slow, timetable.steps)
     return early, timed(step)
 
 
 def fitted(section: str, loop: Loop) -> dict[str, Any]:
-    """The memory of a step, and the parts that it must be computed in, which the loop then has."""
+    """The memory of a step, and the micro-batches that fit into it, which the loop then uses."""
     needed, there = memory.need(loop.net, loop.trial), memory.free(loop.runtime.device)
     if needed is None:
         return {"memory_mb": None, "accumulate": loop.micro_batches}
-    asked = {"images": loop.size, "micro_batches": loop.micro_batches}
-    parts = memory.micro_batches_that_fit(needed, there, **asked)
-    if not parts:
-        memory.check(section, needed, there, **asked)
-    loop.micro_batches = parts
-    return {"memory_mb": in_mb(needed.of(ceil(loop.size / parts))), "accumulate": parts}
+    batch = {"images": loop.size, "micro_batches": loop.micro_batches}
+    count = memory.micro_batches_that_fit(needed, there, **batch)
+    if not count:
+        memory.check(section, needed, there, **batch)
+    loop.micro_batches = count
+    return {"memory_mb": in_mb(needed.of(ceil(loop.size / count))), "accumulate": count}
 
 
-def look(loop: Loop, images: Images) -> float:
-    """Seconds of a look at all of these images, from a look at a batch of them."""
+def scoring_time(loop: Loop, images: Images) -> float:
+    """Seconds to score all of these images, from the time for one batch of them."""
     if not len(images):
         return 0.0
     gates = loop.method.sample(1, 1.0) if isinstance(loop, SearchLoop) else None
@@ -137,32 +147,32 @@ def once(work: Callable[[], object]) -> float:
     return clock()
 
 
-def told(
+def estimated(
     timetable: Timetable,
     need: Mapping[str, Any],
     early: float,
     late: float,
     between: float,
-    whole: float = 0.0,
+    scoring: float = 0.0,
 ) -> dict[str, Any]:
-    """What is estimated, with what it was made of; `whole` is a look at all held-out images."""
+    """The estimate and the times it was made of; `scoring` is for all held-out images."""
     return {
-        "seconds": total(timetable, early, late, between, whole),
+        "seconds": total(timetable, early, late, between, scoring),
         "epochs": timetable.epochs,
         "steps": timetable.steps,
         "warmup_step_seconds": early,
         "step_seconds": late,
         "between_seconds": between,
-        "ranking_seconds": timetable.step_times.looks * whole,
+        "ranking_seconds": timetable.step_times.looks * scoring,
         **need,
     }
 
 
-def total(timetable: Timetable, early: float, late: float, between: float, look: float) -> float:
+def total(timetable: Timetable, early: float, late: float, between: float, scoring: float) -> float:
     """Seconds of a stage whose steps take `early` while weights warm up and `late` afterwards.
 
-    `between` is what lies between two epochs, and `look` one at all held-out images at the end. A
-    stage that has a time takes no longer than that.
+    `between` is the time between two epochs, `scoring` that for all held-out images at the end. A
+    stage with a time limit takes no longer than that.
     """
     own = timetable.step_times
     step_times = StepTimes(slower_from=own.slower_from, rounds=own.rounds)
@@ -171,7 +181,7 @@ def total(timetable: Timetable, early: float, late: float, between: float, look:
         if step_times.slower_from:
             step_times.add_step(0.0, early)
     step_times.add_between(between)
-    seconds = step_times.left(timetable.length, 0.0, 0, timetable.steps) + own.looks * look
+    seconds = step_times.left(timetable.length, 0.0, 0, timetable.steps) + own.looks * scoring
     return min(seconds, timetable.time or seconds)
 
 

@@ -23,9 +23,11 @@ from ardor.training.train import split_validation
 from ardor.training.train import tune as tune_network
 
 CHECKED_IMAGES = 64
-TOLERANCE = 1e-3  # of the largest logit, or of 1: float32 rounds; what is dead has no effect
-WHOLE = 2**30  # no width is a multiple of it: fine-tuning is faster at those the native code knows
-# How fine-tuning differs from the training before it.
+TOLERANCE = (
+    1e-3  # of the largest logit, or of 1: float32 rounds, and removed channels have no effect
+)
+WHOLE = 2**30  # no width is a multiple of it, so widths stay those the native code is fast at
+# Settings of fine-tuning that differ from those of the training.
 TUNING = {
     "rate_end": 0.0,
     "rate_warmup": 0.0,
@@ -36,7 +38,7 @@ TUNING = {
 
 
 def smaller(run: Run) -> tuple[Model, dict[str, float]]:
-    """The network that is used, and its sizes beside those of the trained one."""
+    """The pruned network, and its sizes compared with those of the trained one."""
     trained = run.trained()
     if run.config.prune.picking:
         run.set_threshold(picked(run, trained).threshold)
@@ -55,7 +57,7 @@ def smaller(run: Run) -> tuple[Model, dict[str, float]]:
 
 
 def sizes(model: Model) -> dict[str, int]:
-    """What a network costs."""
+    """Parameters, multiply-adds and bytes of a network."""
     return {
         "params": parameters(model.net),
         "macs": multiply_adds(model.net, model.shape),
@@ -82,14 +84,14 @@ def checked_difference(run: Run, masked: Model, small: Model) -> float:
 
 
 def picked(run: Run, trained: Model) -> Point:
-    """The point of the pruning curve that prune.keep_accuracy and prune.max_params ask for."""
+    """The point of the pruning curve that fits prune.keep_accuracy and prune.max_params."""
     points = [Point(**point) for point in measure_curve(run, trained)["points"]]
-    asked = run.config.prune
-    return pick(points, keep_accuracy=asked.keep_accuracy, max_params=asked.max_params)
+    config = run.config.prune
+    return pick(points, keep_accuracy=config.keep_accuracy, max_params=config.max_params)
 
 
 def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any]:
-    """Writes the pruning curve, on validation images: never on those it is tested on."""
+    """Writes the pruning curve, measured on validation images, never on test images."""
     runtime = run.runtime()
     to_learn, to_watch = split_validation(run.dataset.train, run.config.train, runtime.seed)
     images, which = (to_watch, "validation") if len(to_watch) else (to_learn, "training")
@@ -103,7 +105,7 @@ def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any
 def tune(run: Run, masked: Model, small: Model) -> tuple[Model, dict[str, float]]:
     """The pruned network fine-tuned, and its validation accuracy before and after."""
     settings, runtime = run.config.prune, run.runtime()
-    small.save(run.folder / "pruned", card=card(run.folder, small))
+    small.save(run.folder / "pruned", card=card("pruned", small))
     changes = {"epochs": settings.fine_tune, "rate": settings.rate, **TUNING}
     config = run.config.train.model_copy(update=changes)
     images = run.dataset.train

@@ -1,21 +1,22 @@
-"""From what a person sets to every setting of a run, checked before anything is done."""
+"""The settings that a person gives, completed to all settings of a run, and checked first."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ardor import data, methods, spaces
 from ardor.errors import ArdorError
+from ardor.models import exporters
 from ardor.runtime.device import find_device
 from ardor.settings.fields import complete
-from ardor.settings.merge import resolve
+from ardor.settings.merge import over_defaults, resolve
 from ardor.settings.sections import Config
 
 SIZES = ("image", "classes")  # settings of a space that follow from the images
 
 
 def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Dataset]:
-    """All settings, defaults, the method's own, the given ones; and the images they follow from."""
+    """All settings of a new run, and the images that some of them follow from."""
     config = layered(layers)
     find_device(config.device)
     check_without_sizes("space", config.space)
@@ -25,22 +26,25 @@ def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Datase
 
 
 def layered(layers: tuple[Mapping[str, Any], ...]) -> Config:
-    """The settings that need no images: defaults, the method's own, the given ones."""
-    method = methods.find(resolve(*layers).method["name"])
-    config = resolve({"search": dict(method.search)}, *layers)
+    """The settings that need no images: defaults, then the method's own, then the given ones."""
+    given = resolve(*layers)
+    config = over_defaults(given, methods.find(given.method["name"]).search)
     return config.model_copy(update={"space": {**config.space, **asked_of_space(config)}})
 
 
 def asked_of_space(config: Config) -> dict[str, Any]:
-    """What the settings of the method ask of the space.
+    """Settings of the space that follow from the settings of the method.
 
-    Given ones must be heard: an ArdorError where that is denied. Defaults give way to the space.
+    Where the method's are given, a space that differs is an ArdorError; where they are defaults,
+    given settings of the space win.
     """
     method, space = methods.find(config.method["name"]), spaces.find(config.space["name"])
     settings = complete("method", method, unnamed(config.method))
     known = complete("space", space, {})
-    asked = dict(method.space_settings({name: settings[name] for name in unnamed(config.method)}))
-    for name, value in asked.items():
+    required = dict(
+        method.space_settings({name: settings[name] for name in unnamed(config.method)})
+    )
+    for name, value in required.items():
         if name not in known:
             raise ArdorError(
                 f"space '{config.space['name']}' has no setting '{name}', as the method's ask for",
@@ -54,30 +58,29 @@ def asked_of_space(config: Config) -> dict[str, Any]:
             )
     open_ = {name: value for name, value in known.items() if name not in config.space}
     wished = method.space_settings(settings).items()
-    return {**{n: value for n, value in wished if n in open_ and value != open_[n]}, **asked}
+    return {**{n: value for n, value in wished if n in open_ and value != open_[n]}, **required}
 
 
-def difference(made: Config, layers: tuple[Mapping[str, Any], ...]) -> str | None:
-    """The first setting that a run made with these layers would have otherwise, in words."""
-    now = layered(layers)
+def difference(made: Config, now: Config) -> str | None:
+    """The first setting in which a run differs from one made now, in words; None if none does."""
     space = {**now.space, **{name: made.space[name] for name in SIZES if name in made.space}}
     new, old = (
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
-    passed = {"data.memory"}  # changes no result
+    ignored = {"data.memory", "export.formats"}  # change no result
     if made.prune.picking:
-        passed.add("prune.threshold")  # follows from what it picked
+        ignored.add("prune.threshold")  # follows from the point that was picked
     if os.path.realpath(made.data.source) == os.path.realpath(now.data.source):
-        passed.add("data.source")  # one place, in other words
-    for name in sorted((old.keys() | new.keys()) - passed):
+        ignored.add("data.source")  # the same place under two paths
+    for name in sorted((old.keys() | new.keys()) - ignored):
         if old.get(name) != new.get(name):
             return f"{name} = {old.get(name)!r}, not {new.get(name)!r}"
     return None
 
 
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their full names: "search.epochs"; lists as tuples, whatever was read."""
+    """Settings by their full names, such as "search.epochs"; lists become tuples."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -93,7 +96,7 @@ def sizes(images: data.Dataset) -> dict[str, Any]:
 
 
 def check_without_sizes(section: str, given: Mapping[str, Any]) -> None:
-    """An ArdorError where a person sets what follows from the images."""
+    """An ArdorError if a setting is given that follows from the images."""
     for name in SIZES:
         if name in given:
             raise ArdorError(
@@ -102,14 +105,27 @@ def check_without_sizes(section: str, given: Mapping[str, Any]) -> None:
             )
 
 
+def check_images(config: Config, images: data.Dataset) -> None:
+    """An ArdorError where a run was made for images of another size, or for other classes."""
+    for name, value in sizes(images).items():
+        expected = getattr(searched_space(config), name)
+        if value != expected:
+            raise ArdorError(
+                f"{name} of '{config.data.source}' is {value}; this run was made for {expected}",
+                "put the images back as they were, or begin a new run with them",
+            )
+
+
 def completed(config: Config) -> Config:
-    """With every setting of space and method; an ArdorError where those or the network's fail."""
+    """The settings with all those of space and method; an ArdorError if any does not fit."""
     searched = spaces.find(config.space["name"])
     space = complete("space", searched, unnamed(config.space))
     method = complete("method", methods.find(config.method["name"]), unnamed(config.method))
-    whole = searched(**space)
-    whole.check_size()
-    check_network(config, whole)
+    made = searched(**space)
+    made.check_size()
+    check_network(config, made)
+    check_start(config)
+    check_formats(config)
     named = {
         "space": {"name": config.space["name"], **space},
         "method": {"name": config.method["name"], **method},
@@ -118,7 +134,7 @@ def completed(config: Config) -> Config:
 
 
 def check_network(config: Config, searched: spaces.Space) -> None:
-    """An ArdorError where the final network would ask for other decisions than the search makes."""
+    """An ArdorError if the final network has other choices than the search."""
     before, after = (
         {choice.name: set(choice.options) for choice in space.choices}
         for space in (searched, final_space(config))
@@ -131,6 +147,58 @@ def check_network(config: Config, searched: spaces.Space) -> None:
             )
 
 
+def check_start(config: Config) -> None:
+    """An ArdorError if the network begins with weights of the search, but has other sizes."""
+    if config.train.start == "scratch":
+        return
+    searched = complete("space", spaces.find(config.space["name"]), unnamed(config.space))
+    final = final_space(config)
+    for name, value in searched.items():
+        if name != "auxiliary" and getattr(final, name) != value:
+            raise ArdorError(
+                f"network.{name} = {getattr(final, name)!r} must be {value!r}, as in the search, "
+                "with train.start = 'search'",
+                f"leave network.{name} as it is in the search, or train from scratch: "
+                "--set train.start=scratch",
+            )
+
+
+def check_epochs(config: Config, stages: Collection[str]) -> None:
+    """An ArdorError where one of these stages is to learn something, but has no epochs."""
+    needs_none = methods.find(config.method["name"]).search.get("epochs") == 0
+    if "search" in stages and not config.search.epochs and not needs_none:
+        raise ArdorError(
+            "search.epochs = 0 must be at least 1: nothing would be learned",
+            "give --epochs 1 or more, or take a random architecture: --method random",
+        )
+    if "train" in stages and not config.train.epochs and config.train.start == "scratch":
+        raise ArdorError(
+            "train.epochs = 0 must be at least 1 with train.start = 'scratch'",
+            "give --epochs 1 or more, or use the network as its search leaves it: "
+            "--set train.start=search",
+        )
+
+
+def check_scratch(config: Config) -> None:
+    """An ArdorError if the training begins with weights of a search, but there is no search."""
+    if config.train.start == "search":
+        raise ArdorError(
+            "train.start = 'search' needs a search, and an architecture is given instead",
+            "leave out --architecture to search, or train from scratch: --set train.start=scratch",
+        )
+
+
+def check_formats(config: Config) -> None:
+    """An ArdorError if a format of the export is unknown."""
+    for name in config.export.formats:
+        exporters.find(name)
+
+
+def searched_space(config: Config) -> spaces.Space:
+    """The space at the size of the search."""
+    return spaces.make(config.space["name"], unnamed(config.space))
+
+
 def final_space(config: Config) -> spaces.Space:
     """The space at the size of the final network."""
     check_without_sizes("network", config.network)
@@ -140,5 +208,5 @@ def final_space(config: Config) -> spaces.Space:
 
 
 def unnamed(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a section without the name of what they are for."""
+    """The settings of a section without its entry "name"."""
     return {key: value for key, value in section.items() if key != "name"}

@@ -1,34 +1,44 @@
-"""The stages of a run: each reads what the one before wrote, from where it was left."""
+"""The stages of a run: each reads what the one before it wrote; search and train can be resumed."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from ardor import methods
-from ardor.errors import ArdorError, Interrupted
+from ardor.data import Images
+from ardor.errors import ArdorError
+from ardor.models import exporters
 from ardor.models.card import card
-from ardor.models.exporters.onnx import export as export_onnx
-from ardor.models.exporters.onnx import latencies, to_onnx
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
+from ardor.pipeline import evaluation
+from ardor.pipeline.changes import CHANGEABLE
+from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.prune_stage import smaller
 from ardor.pipeline.resolve import completed, unnamed
-from ardor.pipeline.run import CHANGEABLE, NO_COST, STAGES, WRITTEN, Run
+from ardor.pipeline.run import Run
 from ardor.reporting import draw
 from ardor.reporting import report as report_page
-from ardor.runtime.cost import measured
-from ardor.runtime.files import write, write_json
+from ardor.runtime.files import replaced_folder, write, write_json
+from ardor.runtime.origin import FORMAT
+from ardor.runtime.tensors import save
 from ardor.searching.loop import search as search_space
+from ardor.training.train import split_validation
 from ardor.training.train import train as train_network
 
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Metrics of an earlier pruning and of what came after it, by how they begin.
-DERIVED = ("test_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
+DERIVED = ("test_", "held_out_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
+EXPORTED = ("onnx_", "latency_", "trained_onnx_", "trained_latency_")
 
 
 def do(run: Run, stage: str) -> None:
-    """One stage, from where it was left; done when its figures and its cost are kept at the end."""
+    """Does a stage, from its newest checkpoint; it counts as done once its figures are written."""
     steps: dict[str, Callable[[Run], Figures]] = {
         "search": search,
         "train": train,
@@ -38,13 +48,15 @@ def do(run: Run, stage: str) -> None:
         "report": report,
     }
     with run.held():
-        with unfinished(run, stage), costed(run, stage) as cost:
+        with run.record.unfinished(stage), run.record.costed(stage) as cost:
             if stage in CHANGEABLE:
-                run.write_config()  # under the mark: what was made with other settings is not done
+                run.write_config()  # while marked unfinished: an older result has other settings
             found = steps[stage](run)
         if stage == "prune":
             forget_after(run, stage)
-        run.add_metrics(stage, **found, stages={stage: cost})
+        if stage == "export":
+            run.record.drop(EXPORTED)
+        run.record.add(stage, **found, stages={stage: cost})
         if stage == "prune":
             run.drop_checkpoints("tune")
 
@@ -52,19 +64,23 @@ def do(run: Run, stage: str) -> None:
 def search(run: Run) -> Figures:
     """Finds the architecture."""
     runtime = run.runtime()
-    run.config = completed(run.config)  # config.json may be edited, and a search is long
+    run.config = completed(run.config)  # checked again, as config.json may have been edited
     space = run.space()
     method = methods.make(run.config.method["name"], space, unnamed(run.config.method))
     found = search_space(
         space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
     )
-    write(run.folder / "architecture.svg", draw(found.architecture, found.probabilities))
+    save(run.folder / SEARCHED, found.weights, {})
+    write(
+        run.folder / "architecture.svg",
+        draw(found.architecture, found.choices, found.probabilities),
+    )
     write_json(run.folder / "architecture.json", found.to_json())
     return {"taken_out": sum(map(len, found.removed.values())), **found.watched}
 
 
 def train(run: Run) -> Figures:
-    """Trains the network from scratch."""
+    """Trains the network: new weights, or those of the search."""
     runtime = run.runtime()
     model = train_network(
         run.network,
@@ -73,111 +89,118 @@ def train(run: Run) -> Figures:
         run.config.train,
         run=run.folder,
         runtime=runtime,
+        searched=run.learned(),
     )
-    model.cpu().save(run.folder / "trained", card=card(run.folder, model))
+    model.cpu().save(run.folder / "trained", card=card("trained", model))
     return {}
 
 
 def prune(run: Run) -> Figures:
-    """Zeroes the weights that are only noise, takes out what does nothing, fine-tunes the rest."""
+    """Zeroes weights that are only noise, removes channels without effect, and fine-tunes."""
     small, facts = smaller(run)
-    small.save(run.folder / "model", card=card(run.folder, small))
+    small.save(run.folder / "model", card=card("model", small))
     return facts
 
 
 def export(run: Run) -> Figures:
-    """Writes the ONNX file, checks it on training images, and times it."""
-    model, path = run.plain(), run.folder / "export" / "model.onnx"
-    files = {"": b""}
-    if run.done("prune"):
-        files["trained_"] = to_onnx(pruned(run.trained(), float("inf")))
-    difference = export_onnx(model, path, run.dataset.train.pixels[:CHECKED_IMAGES])
-    files[""] = path.read_bytes()
-    times = latencies(list(files.values()), model.shape)
+    """Writes the network in every format of export.formats, each checked on training images."""
+    model, images = run.plain(), run.dataset.train.pixels[:CHECKED_IMAGES]
+    trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
+    formats = dict.fromkeys(run.config.export.formats)
+    exports = [exporters.export(name, model, images) for name in formats]
+    table = {one.name: {**one.to_json(), **compared(one, model, trained)} for one in exports}
+    with replaced_folder(run.folder / "export") as filling:
+        for name, content in (file for one in exports for file in one.files.items()):
+            write(filling / name, content)
+        write_json(filling / "exports.json", {"format": FORMAT, "exports": table})
+    return onnx_figures(table["onnx"]) if "onnx" in table else {}
+
+
+def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
+    """Bytes of an export and its time for one image, also of the network before pruning."""
+    versions = {"": one.files}
+    if trained is not None:
+        versions["trained_"] = one.exporter.write(trained)
+    times = one.exporter.latencies(list(versions.values()), model.shape)
     return {
-        "onnx_max_difference": difference,
-        **{f"{which}onnx_bytes": len(content) for which, content in files.items()},
-        **{f"{which}latency_ms": ms for which, ms in zip(files, times, strict=True)},
+        **{f"{which}bytes": sum(map(len, files.values())) for which, files in versions.items()},
+        **{f"{which}latency_ms": ms for which, ms in zip(versions, times, strict=bool(times))},
     }
 
 
+def onnx_figures(row: dict[str, Any]) -> Figures:
+    """The figures of the ONNX file, as metrics.json names them."""
+    names = {
+        "largest_difference": "onnx_max_difference",
+        "bytes": "onnx_bytes",
+        "latency_ms": "latency_ms",
+        "trained_bytes": "trained_onnx_bytes",
+        "trained_latency_ms": "trained_latency_ms",
+    }
+    return {name: row[key] for key, name in names.items() if key in row}
+
+
 def evaluate(run: Run) -> Figures:
-    """The last measurement: the first time that test images are looked at."""
-    results = {"test": tested(run, run.plain())}
+    """Scores the network on the test images, which no stage before has used.
+
+    Without test images it is scored on those held out of the training; without those, not at all.
+    """
+    which, images = scored_images(run)
+    logits = answers(run, run.plain(), images)
+    results = {"": scored(logits, images)}
     if run.done("prune"):
-        results["trained_test"] = tested(run, pruned(run.trained(), float("inf")))
-        write(run.folder / "model" / "README.md", card(run.folder, run.model(), results["test"]))
-    before = results.get("trained_test", results["test"])
-    write(run.folder / "trained" / "README.md", card(run.folder, run.trained(), before))
-    return {f"{which}_{name}": x for which, s in results.items() for name, x in s.items()}
+        results["trained_"] = scored(
+            answers(run, pruned(run.trained(), float("inf")), images), images
+        )
+        write(run.folder / "model" / "README.md", card("model", run.model(), results[""], which))
+    before = results.get("trained_", results[""])
+    write(run.folder / "trained" / "README.md", card("trained", run.trained(), before, which))
+    evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
+    return {
+        **({} if which == "test" else {"held_out_images": len(images)}),
+        **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
+    }
 
 
-def tested(run: Run, model: Model) -> dict[str, float]:
-    """Scores on the test images."""
+def scored_images(run: Run) -> tuple[str, Images]:
+    """The test images; if there are none, those that were held out of the training."""
+    if len(run.dataset.test):
+        return "test", run.dataset.test
+    config = run.config
+    return "held_out", split_validation(run.dataset.train, config.train, config.seed)[1]
+
+
+def answers(run: Run, model: Model, images: Images) -> Tensor:
+    """The logits of a network on these images, which must be of the classes it was trained for."""
     if model.classes != run.dataset.classes:
         raise ArdorError(
             f"classes of '{run.config.data.source}' are {', '.join(run.dataset.classes)}; "
             f"the network was trained for {', '.join(model.classes)}",
             "put the images back as they were",
         )
+    if not len(images):
+        return torch.empty(0, len(model.classes))
     runtime = run.runtime()
-    images = run.dataset.test
-    logits = logits_of(
-        runtime.place(model.net), images, model.normalise.to(runtime.device), runtime
-    )
-    return scores(logits, images.labels)
+    return logits_of(runtime.place(model.net), images, model.normalise.to(runtime.device), runtime)
+
+
+def scored(logits: Tensor, images: Images) -> Figures:
+    """Scores of these answers; none where there are no images."""
+    return scores(logits, images.labels) if len(images) else {}
 
 
 def report(run: Run) -> Figures:
     """One HTML page of the run."""
-    write(run.folder / "report.html", report_page(run.folder))
+    write(run.folder / "report.html", report_page(run.folder, run.choices))
     return {}
 
 
 def forget_after(run: Run, stage: str) -> None:
-    """Removes what was derived from a stage that has been done anew."""
-    for later in STAGES[STAGES.index(stage) + 1 :]:
-        if later in WRITTEN:
-            (run.folder / WRITTEN[later]).unlink(missing_ok=True)
-    kept = {k: v for k, v in run.metrics.items() if not k.startswith(DERIVED)}
-    write_json(run.folder / "metrics.json", kept)
-
-
-@contextmanager
-def unfinished(run: Run, stage: str) -> Iterator[None]:
-    """Has metrics.json say that a stage is under way; where it is refused, all stays as it was.
-
-    What a stage is known by it writes last: refused, it has not, and what was there is still true.
-    """
-    path = run.folder / "metrics.json"
-    before = run.metrics if path.exists() else {}
-    run.add_metrics(unfinished={stage: 1})
-    try:
-        yield
-    except ArdorError:
-        if not before:
-            path.unlink(missing_ok=True)
-        with suppress(ArdorError):  # on a full disk it stays unfinished, and is done again
-            if before:
-                write_json(path, before)
-        raise
-
-
-@contextmanager
-def costed(run: Run, stage: str) -> Iterator[dict[str, float]]:
-    """A stage's time and peak memory, with what it took before it was interrupted."""
-    before = run.metrics["stages"].get(stage, NO_COST)
-    total: dict[str, float] = {}
-    stopped: Interrupted | None = None
-    with measured() as cost:
-        try:
-            yield total
-        except Interrupted as error:
-            stopped = error
-    total["seconds"] = round(before["seconds"] + cost.seconds, 3)
-    total["peak_memory_mb"] = max(before["peak_memory_mb"], cost.peak_memory_mb)
-    if "core_seconds" in before:  # an older run has not counted what it took at first
-        total["core_seconds"] = round(before["core_seconds"] + cost.core_seconds, 3)
-    if stopped:
-        run.add_metrics(stages={stage: total})
-        raise stopped
+    """Removes the results of later stages after a stage has been done anew."""
+    later = STAGES[STAGES.index(stage) + 1 :]
+    for each in later:
+        if each in WRITTEN:
+            (run.folder / WRITTEN[each]).unlink(missing_ok=True)
+    if "export" in later:
+        shutil.rmtree(run.folder / "export", ignore_errors=True)
+    run.record.drop(DERIVED)

@@ -1,22 +1,28 @@
-"""The calls of a Python program: `ardor.run`, `search`, `train` and `resume`, as typed commands."""
+"""The functions `ardor.run`, `search`, `train` and `resume`, which do what the commands do."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
+from ardor import discover, spaces
 from ardor.models.model import Model
+from ardor.pipeline.changes import changed
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.runtime.progress import Progress, unwatched
 
 Layer = Mapping[str, Any]
+Build = Callable[..., nn.Module]  # (image, classes, **settings): a space of one's own
 Watcher = Callable[[Progress], None]
 
 
 def run(
     data: str | os.PathLike[str],
     *settings: Layer,
+    space: str | Build | None = None,
     folder: str | os.PathLike[str] | None = None,
     trust: Sequence[str] = (),
     on_progress: Watcher = unwatched,
@@ -26,14 +32,15 @@ def run(
     `data` is a folder of images by class, a data file, or a known name such as "digits". Settings
     are mappings by section, a later one over those before it: `ardor.preset("digits")`, or
     `{"search": {"epochs": 2}}`. The folder must be a new one; without a name it is the first free
-    one of runs/DATA-METHOD-N. `trust` names modules of your own that settings may import.
+    one of runs/DATA-METHOD-N. `trust` names modules of your own that settings may import; a space
+    that is given here is trusted by that.
     """
-    made = _created(data, settings, STAGES, folder, trust)
+    made = _created(data, [*settings, *_named(space)], STAGES, folder, trust)
     return resume(made, on_progress=on_progress)
 
 
 def search(
-    space: str,
+    space: str | Build,
     data: str | os.PathLike[str],
     *settings: Layer,
     folder: str | os.PathLike[str] | None = None,
@@ -42,12 +49,10 @@ def search(
 ) -> Run:
     """Searches a space only: the run has an architecture, to look at or to train.
 
-    The space is a name, such as "cells", or the dotted name of a module of your own, which is
-    trusted by being named.
+    The space is a name, such as "cells", the dotted name of a module of your own, or a function
+    `build(image, classes, **settings)` that gives a module with choices inside.
     """
-    named = {"space": {"name": space}}
-    own = [space] if "." in space else []
-    made = _created(data, (*settings, named), ("search",), folder, [*trust, *own])
+    made = _created(data, [*settings, *_named(space)], ("search",), folder, trust)
     return resume(made, on_progress=on_progress)
 
 
@@ -56,10 +61,10 @@ def train(
     *settings: Layer,
     on_progress: Watcher = unwatched,
 ) -> Model:
-    """Trains what a search has found, and does all that comes after it; the network."""
+    """Trains what a search has found and does all later stages; returns the network."""
     begun = _opened(searched, on_progress)
     with begun.held():
-        begun = begun.changed("train", *settings)
+        begun = changed(begun, "train", *settings)
         for stage in STAGES[STAGES.index("train") :]:
             do(begun, stage)
     return begun.model()
@@ -71,13 +76,25 @@ def resume(
     trust: Sequence[str] = (),
     on_progress: Watcher = unwatched,
 ) -> Run:
-    """Does every stage of a run that was asked for and is not done, from where it was left."""
+    """Does every stage of a run that is not done yet, from its newest checkpoint."""
     going = _opened(begun, on_progress, trust)
     with going.held():
         for stage in going.stages:
-            if not going.done(stage):  # asked anew each time: one done anew undoes those after it
+            if not going.done(
+                stage
+            ):  # checked each time, as a stage that is done anew removes later results
                 do(going, stage)
     return going
+
+
+def _named(space: str | Build | None) -> list[Layer]:
+    """The setting that names a space; whoever gives a module or function here trusts it."""
+    if space is None:
+        return []
+    name = space if isinstance(space, str) else discover.name_of(spaces.of_function(space))
+    if discover.is_dotted(name):
+        discover.trust([name])
+    return [{"space": {"name": name}}]
 
 
 def _created(
@@ -94,7 +111,7 @@ def _created(
 
 
 def _opened(run: Run | str | os.PathLike[str], watch: Watcher, trust: Sequence[str] = ()) -> Run:
-    """A run, or the one in a folder, told where to report."""
+    """A run, or the one in a folder, with its reports going to `watch`."""
     opened = run if isinstance(run, Run) else Run.open(Path(run), trust)
     if watch is not unwatched:
         opened.on_progress = watch

@@ -1,1 +1,1 @@
-"""Nets in, smaller nets out: weights that are only noise, channels that do nothing."""
+"""Nets made smaller: weights that are only noise become zero, channels without effect go."""

@@ -1,4 +1,4 @@
-"""A network as small as what is left of it: dead weights zeroed, then dead channels taken out."""
+"""A network without what has no effect: dead weights zeroed, then dead channels taken out."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ardor.pruning.cut import cut_
-from ardor.pruning.dead_weights import WEIGHTED, constants, reads, without_dead
+from ardor.pruning.dead_weights import WEIGHTED, constants, reads, without_dead_weights
 from ardor.pruning.trace import Step, layers_of, trace
 from ardor.spaces import Net
 
@@ -14,25 +14,27 @@ from ardor.spaces import Net
 def compact(net: Net, shape: tuple[int, int, int], multiple: int = 1) -> Net:
     """The same function with fewer channels and operations; of plain weights, in evaluation.
 
-    Widths stay multiples of `multiple`, or whole: some dead channels are left in for it.
+    Widths become multiples of `multiple`, or stay as they are: some dead channels remain for that.
     """
-    net = without_dead(net, trace(net, shape))
+    net = without_dead_weights(net, trace(net, shape))
     for candidates, name in net.idle():
         del candidates[name]
     steps = trace(net, shape)
-    layers, stays = layers_of(net), kept(steps, net, multiple)
-    for step, keep in zip(steps, stays, strict=True):
+    layers, remaining = layers_of(net), kept(steps, net, multiple)
+    for step, keep in zip(steps, remaining, strict=True):
         if step.kind in WEIGHTED:
-            cut_(layers[step.layer], stays[step.inputs[0]].nonzero()[:, 0], keep.nonzero()[:, 0])
+            inputs = remaining[step.inputs[0]] if step.inputs else keep
+            cut_(layers[step.layer], inputs.nonzero()[:, 0], keep.nonzero()[:, 0])
     net.forget_shapes_()
     return net.eval()
 
 
 def kept(steps: Sequence[Step], net: Net, multiple: int = 1) -> Sequence[Tensor]:
-    """For every step the channels of its output that stay.
+    """For every step the channels of its output that are kept.
 
-    One stays if it is read and not always zero, or if another that stays is tied to it. What the
-    network takes and gives stays, and so does what is not understood; and of everything something.
+    A channel is kept if it is read and not always zero, or if it is tied to one that is kept. So
+    are all inputs and outputs of the network and of opaque steps; and at least one channel of each
+    step.
     """
     layers = layers_of(net)
     alive = [
@@ -44,24 +46,26 @@ def kept(steps: Sequence[Step], net: Net, multiple: int = 1) -> Sequence[Tensor]
             here.fill_(True)
             for at in step.inputs:
                 alive[at].fill_(True)
-    return filled(torch.cat(alive), ties(steps), [step.width for step in steps], multiple)
+    return whole_groups(torch.cat(alive), ties(steps), [step.width for step in steps], multiple)
 
 
-def filled(alive: Tensor, groups: Tensor, widths: list[int], multiple: int) -> tuple[Tensor, ...]:
-    """Whole groups of channels, as few as hold all that are alive and give every step a width."""
-    stays = torch.isin(groups, groups[alive])
-    parts = list(zip(torch.split(stays, widths), torch.split(groups, widths), strict=True))
+def whole_groups(
+    alive: Tensor, groups: Tensor, widths: list[int], multiple: int
+) -> tuple[Tensor, ...]:
+    """The fewest whole groups with all live channels and a permitted width for every step."""
+    kept = torch.isin(groups, groups[alive])
+    parts = list(zip(torch.split(kept, widths), torch.split(groups, widths), strict=True))
     before = -1
-    while (now := int(stays.sum())) != before:
+    while (now := int(kept.sum())) != before:
         before = now
         for own, group in parts:
             while not own.all() and (not own.any() or int(own.sum()) % multiple):
-                stays |= groups == group[~own][0]
-    return torch.split(stays, widths)
+                kept |= groups == group[~own][0]
+    return torch.split(kept, widths)
 
 
 def ties(steps: Sequence[Step]) -> Tensor:
-    """A number for every channel of every step, in order: the same where all must go together."""
+    """A group for every channel of every step, in order: a group is kept or removed as one."""
     widths = [step.width for step in steps]
     groups = torch.arange(sum(widths))
     of = torch.split(groups, widths)
@@ -77,7 +81,7 @@ def ties(steps: Sequence[Step]) -> Tensor:
 
 
 def coupled(step: Step, own: Tensor, of: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Which channels of a step go with which of its inputs."""
+    """Pairs of channels, of a step and of one of its inputs, that can only be removed together."""
     if step.kind == "cat":
         parts = torch.split(own, [len(of[at]) for at in step.inputs])
         yield from zip(parts, (of[at] for at in step.inputs), strict=True)

@@ -1,4 +1,4 @@
-"""Layers cut down to some of their channels, and the record of it that a saved model carries."""
+"""Layers cut down to some of their channels, and a record of the cuts for saved models."""
 
 import copy
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.errors import ArdorError
+from ardor.layers.choices import Mask, Zeros
 from ardor.layers.mixed import Mixed
 from ardor.pruning.trace import Layer, is_depthwise, layers_of
 from ardor.spaces import Net
@@ -16,6 +17,8 @@ from ardor.spaces import Net
 
 def widths(layer: Layer) -> list[int]:
     """Channels of a layer's input and of its output."""
+    if isinstance(layer, (Mask, Zeros)):
+        return [len(layer.weight)] * 2
     if isinstance(layer, nn.BatchNorm2d):
         return [layer.num_features] * 2
     if isinstance(layer, nn.Linear):
@@ -27,6 +30,9 @@ def widths(layer: Layer) -> list[int]:
 def cut_(layer: Layer, inputs: Tensor, outputs: Tensor) -> None:
     """Leaves a layer only these channels of its input and output."""
     weight = layer.weight[outputs]
+    if isinstance(layer, (Mask, Zeros)):
+        layer.weight = weight
+        return
     if isinstance(layer, nn.BatchNorm2d):
         layer.num_features = len(outputs)
         if layer.running_mean is not None and layer.running_var is not None:
@@ -59,16 +65,16 @@ def parent(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def fit_(net: Net, shape: tuple[int, int, int], found: Any, path: Path) -> None:
-    """Cuts a network as `record` tells; an ArdorError unless it tells of a smaller one that works.
+def fit_(net: Net, shape: tuple[int, int, int], recorded: Any, path: Path) -> None:
+    """Cuts a network as a `record` says; an ArdorError unless the result is smaller and works.
 
     Nothing is made larger than the architecture builds it, whatever the file says.
     """
-    entries = found if isinstance(found, Mapping) else {}
-    gone, cut = entries.get("gone"), entries.get("widths")
-    if not isinstance(gone, list) or not isinstance(cut, Mapping) or len(entries) != 2:
+    entries = recorded if isinstance(recorded, Mapping) else {}
+    removed, cut = entries.get("gone"), entries.get("widths")
+    if not isinstance(removed, list) or not isinstance(cut, Mapping) or len(entries) != 2:
         raise strange(path, "'compact' must hold 'gone' and 'widths'")
-    for name in gone:
+    for name in removed:
         _take_out_(net, name, path)
     layers = layers_of(net)
     for name, pair in cut.items():
@@ -89,24 +95,24 @@ def _take_out_(net: Net, name: Any, path: Path) -> None:
 
 
 def _narrow_(name: str, layer: Layer, pair: Any, path: Path) -> None:
-    """Cuts a layer to that many channels of its input and output, the first ones."""
+    """Cuts a layer to the first so many channels of its input and output."""
     most = widths(layer)
-    alike = isinstance(layer, nn.BatchNorm2d) or is_depthwise(layer)
+    equal = isinstance(layer, (nn.BatchNorm2d, Mask, Zeros)) or is_depthwise(layer)
     if not (
         isinstance(pair, list)
         and [type(n) for n in pair] == [int, int]
         and all(0 < n <= limit for n, limit in zip(pair, most, strict=True))
-        and (pair[0] == pair[1] or not alike)
+        and (pair[0] == pair[1] or not equal)
     ):
         raise strange(path, f"widths of '{name}' are {pair!r}; must be from [1, 1] to {most}")
     cut_(layer, *(torch.arange(n) for n in pair))
 
 
 def _check_runs(net: Net, shape: tuple[int, int, int], path: Path) -> None:
-    """An ArdorError unless an image gets through."""
-    double = copy.deepcopy(net).to("meta").eval()  # where nothing is computed
+    """An ArdorError unless the layers fit each other."""
+    copied = copy.deepcopy(net).to("meta").eval()  # where nothing is computed
     try:
-        double(torch.zeros(1, *shape, device="meta"))
+        copied(torch.zeros(1, *shape, device="meta"))
     except RuntimeError as error:
         raise strange(path, "widths of its layers do not fit each other") from error
 

@@ -1,8 +1,8 @@
-"""Dead weights: those that are not zero and yet do nothing, found and zeroed to a fixed point.
+"""Dead weights: those that are not zero and yet have no effect. They are zeroed until none is left.
 
-A channel that nobody reads needs no weights that make it. Nor does one that is constant: what its
-readers make of it moves into their normalisation or bias. Each rule is exact, so that the outputs
-stay the same but for rounding.
+A channel that no layer reads needs no weights. Nor does one that is constant: its effect on the
+layers that read it moves into their normalisation or bias. Each rule is exact, so that the outputs
+are the same up to rounding.
 """
 
 import copy
@@ -16,11 +16,11 @@ from ardor.pruning.trace import Layer, Step, is_depthwise, layers_of
 
 N = TypeVar("N", bound=nn.Module)
 Layers = Mapping[str, Layer]
-WEIGHTED = ("conv", "depthwise", "norm")
+WEIGHTED = ("conv", "depthwise", "norm", "mask", "zeros")
 
 
 @torch.no_grad()
-def without_dead(net: N, steps: Sequence[Step]) -> N:
+def without_dead_weights(net: N, steps: Sequence[Step]) -> N:
     """The same network with every weight zero that has no effect."""
     net = copy.deepcopy(net)
     layers, before = layers_of(net), -1
@@ -43,7 +43,7 @@ def constants(steps: Sequence[Step], layers: Layers) -> list[Tensor]:
 
 
 def _constant(step: Step, given: Sequence[Tensor], layers: Layers) -> Tensor:
-    """What a step makes of constant channels, in float64."""
+    """The constant channels of the output of a step, in float64."""
     if step.kind == "add":
         return given[0] + given[1]
     if step.kind == "cat":
@@ -54,6 +54,10 @@ def _constant(step: Step, given: Sequence[Tensor], layers: Layers) -> Tensor:
         return given[0].where(_steady(step, given[0]), torch.nan)
     if step.kind == "norm":
         return _normalised(layers[step.layer], given[0])
+    if step.kind == "mask":
+        return given[0].where(layers[step.layer].weight.flatten() != 0, 0.0)
+    if step.kind == "zeros":
+        return torch.zeros(step.width, dtype=torch.double)
     if step.kind in ("conv", "depthwise"):
         layer, steady = layers[step.layer], _steady(step, given[0])
         made = totals(layer) @ given[0].where(steady, 0.0)
@@ -63,12 +67,12 @@ def _constant(step: Step, given: Sequence[Tensor], layers: Layers) -> Tensor:
 
 
 def _steady(step: Step, given: Tensor) -> Tensor:
-    """Which channels are constant and stay so: zeros do, and others unless zeros are put around."""
+    """Channels that a step leaves constant: zeros, and others unless zeros are put around them."""
     return (given == 0) | (~given.isnan() & step.still)
 
 
 def _normalised(norm: Layer, value: Tensor) -> Tensor:
-    """A BatchNorm of constant channels; where it has no scale, its shift, whatever comes in."""
+    """A BatchNorm of constant channels; where its scale is zero, its shift for any input."""
     assert isinstance(norm, nn.BatchNorm2d)
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -78,12 +82,12 @@ def _normalised(norm: Layer, value: Tensor) -> Tensor:
 
 
 def links(layer: Layer) -> Tensor:
-    """Which outputs of a convolution have a weight on which inputs, (outputs, inputs)."""
+    """Whether an output of a convolution has any weight on an input, (outputs, inputs)."""
     return _matrix(layer, (_kernels(layer) != 0).any(2))
 
 
 def totals(layer: Layer) -> Tensor:
-    """What a convolution makes of maps of ones, (outputs, inputs)."""
+    """The sums of the weights of each kernel, (outputs, inputs): outputs for inputs of ones."""
     return _matrix(layer, _kernels(layer).double().sum(2))
 
 
@@ -115,41 +119,42 @@ def _read_by(step: Step, read: Tensor, steps: Sequence[Step], layers: Layers) ->
         return [torch.ones(width, dtype=torch.bool) for width in widths]
     if step.kind == "cat":
         return torch.split(read, widths)
-    if step.kind == "norm":
-        return [read & (layers[step.layer].weight != 0)]
+    if step.kind in ("norm", "mask"):
+        return [read & (layers[step.layer].weight.flatten() != 0)]
     if step.kind in ("conv", "depthwise"):
         return [links(layers[step.layer])[read].any(0)]
     return [read] * len(widths)
 
 
 def _move_constants_(steps: Sequence[Step], layers: Layers) -> None:
-    """Takes constant channels out of convolutions, and variable parts out of constant norms."""
+    """Removes weights on constant channels, and of norms with a constant output all but a shift."""
     values = constants(steps, layers)
     for index, step in enumerate(steps):
         if step.kind in ("conv", "depthwise"):
-            _fold_(steps, index, layers, values[step.inputs[0]])
+            _move_into_bias_(steps, index, layers, values[step.inputs[0]])
         elif step.kind == "norm":
             users = {s.kind for s in steps if index in s.inputs}
             value = values[index].relu() if users == {"relu"} else values[index]
-            _settle_(layers[step.layer], value)
+            _leave_shift_(layers[step.layer], value)
 
 
-def _fold_(steps: Sequence[Step], index: int, layers: Layers, given: Tensor) -> None:
-    """Zeroes weights on constant channels; what they added moves into the bias or norm after."""
+def _move_into_bias_(steps: Sequence[Step], index: int, layers: Layers, given: Tensor) -> None:
+    """Zeroes weights on constant channels; the sum they add moves into a bias or the next norm."""
     step, layer = steps[index], layers[steps[index].layer]
-    steady, sink = _steady(step, given), _sink(steps, index, layers)
-    if sink is None:
+    steady, target = _steady(step, given), _bias_after(steps, index, layers)
+    if target is None:
         steady = given == 0
     else:
-        sink[0].add_(totals(layer) @ given.where(steady, 0.0), alpha=sink[1])
+        bias, sign = target
+        bias.add_(totals(layer) @ given.where(steady, 0.0), alpha=sign)
     if is_depthwise(layer):
         layer.weight[steady] = 0
     else:
         layer.weight[:, steady] = 0
 
 
-def _sink(steps: Sequence[Step], index: int, layers: Layers) -> tuple[Tensor, float] | None:
-    """What takes up a constant that a convolution adds, and its sign: a bias, or a norm's mean."""
+def _bias_after(steps: Sequence[Step], index: int, layers: Layers) -> tuple[Tensor, float] | None:
+    """Where a constant that a convolution adds can go, and its sign: a bias, or a norm's mean."""
     layer = layers[steps[index].layer]
     if layer.bias is not None:
         return layer.bias, 1.0
@@ -168,15 +173,15 @@ def _sink(steps: Sequence[Step], index: int, layers: Layers) -> tuple[Tensor, fl
     return None
 
 
-def _settle_(norm: Layer, value: Tensor) -> None:
-    """Leaves of constant channels nothing but a shift."""
-    settled = ~value.isnan()
-    _clear_(norm, settled)
-    norm.bias.masked_scatter_(settled, value[settled].to(norm.weight.dtype))  # type: ignore[union-attr]
+def _leave_shift_(norm: Layer, value: Tensor) -> None:
+    """Leaves a norm only a shift in the channels whose value is constant."""
+    constant = ~value.isnan()
+    _clear_(norm, constant)
+    norm.bias.masked_scatter_(constant, value[constant].to(norm.weight.dtype))  # type: ignore[union-attr]
 
 
 def _clear_(layer: Layer, dead: Tensor) -> None:
-    """Zeroes all that makes the dead channels of a layer's output."""
+    """Zeroes all weights of the dead channels of a layer's output."""
     layer.weight[dead] = 0
     if layer.bias is not None:
         layer.bias[dead] = 0

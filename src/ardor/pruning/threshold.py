@@ -1,4 +1,4 @@
-"""From a trained posterior to plain weights: those that are only noise become zero."""
+"""Plain weights from a trained posterior: those that are only noise become zero."""
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,8 @@ from ardor.spaces import Net
 def fill_(plain: Net, trained: Net, threshold: float = PRUNE_AT) -> None:
     """Gives a net of plain weights the means, zero where log(sigma^2 / mu^2) >= threshold.
 
-    Both are built by the same space, so that weights load by name; variances and an auxiliary head
-    have no place in the plain one, and go.
+    Both are built by the same space, so that weights load by name; the plain net has no variances
+    and no auxiliary head, and those are left out.
     """
     names = plain.state_dict().keys()
     plain.load_state_dict({n: w for n, w in weights(trained, threshold).items() if n in names})

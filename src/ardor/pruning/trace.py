@@ -1,8 +1,8 @@
-"""How channels flow through a network: its steps, and what each of them does to channels.
+"""How channels flow through a network: its steps, and the effect of each on the channels.
 
 A network is run once, on one blank image, and every function of torch that it calls is noted: no
-space need describe its nets a second time. What is not known here is opaque: it is taken to read
-all that it is given, and none of its channels is ever touched.
+space need describe its nets a second time. A function that is not known here is opaque: it is
+assumed to read all of its inputs, and none of its channels is ever removed.
 """
 
 from collections import Counter
@@ -14,12 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-Kind = Literal["input", "conv", "depthwise", "norm", "relu", "same", "add", "cat", "opaque"]
-Layer = nn.Conv2d | nn.Linear | nn.BatchNorm2d
+from ardor.layers.choices import Mask, Zeros
 
-# Functions that may take every channel apart and leave constant ones as they are.
-POOLS = ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "pad", "mean")
-SUMS = ("add", "__add__", "__radd__")
+Kind = Literal[
+    "input", "conv", "depthwise", "norm", "mask", "zeros", "relu", "same", "add", "cat", "opaque"
+]
+Layer = nn.Conv2d | nn.Linear | nn.BatchNorm2d | Mask | Zeros
+
+# Functions that may treat every channel on its own and leave constant ones as they are.
+POOLS = ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "pad", "mean", "flatten", "dropout")
+# Functions of each number by itself that leave zeros as they are.
+CURVES = ("relu6", "hardtanh", "hardswish", "silu", "gelu", "leaky_relu")
+SUMS = ("add", "__add__", "__radd__", "__iadd__", "add_")
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Step:
     inputs: tuple[int, ...]
     width: int  # channels of its output
     layer: str = ""  # the module that has its weights
-    still: bool = True  # a constant map stays constant: no zeros are put around it
+    still: bool = True  # a constant channel stays constant; otherwise only a zero one does
 
 
 def trace(net: nn.Module, shape: Sequence[int]) -> tuple[Step, ...]:
@@ -56,13 +62,16 @@ class Recorder(TorchFunctionMode):
         self.layers = {id(m.weight): (name, m) for name, m in layers_of(net).items()}
         self.steps: list[Step] = []
         self.places: dict[int, int] = {}  # id of a tensor -> the step that made it
-        self.held: list[Tensor] = []  # so that no other tensor gets its id
+        self.held: list[Tensor] = []  # kept alive, so that no other tensor gets their ids
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = [(given, given._version) for given in tensors([*args])]
         result = func(*args, **(kwargs or {}))
-        for made in tensors(result):
-            if id(made) not in self.places:
-                self.note(made, self.step(func, args, kwargs or {}, made))
+        # What is changed in place is another tensor from then on.
+        changed = [given for given, version in before if given._version > version]
+        new = [made for made in tensors(result) if id(made) not in self.places]
+        for made in {id(made): made for made in [*changed, *new]}.values():
+            self.note(made, self.step(func, args, kwargs or {}, made))
         return result
 
     def note(self, made: Tensor, step: Step) -> None:
@@ -72,7 +81,7 @@ class Recorder(TorchFunctionMode):
         self.steps.append(step)
 
     def step(self, func: Any, args: Any, kwargs: Any, made: Tensor) -> Step:
-        """What a call does to channels."""
+        """The step for a call of a function of torch."""
         given = list(tensors([*args, *kwargs.values()]))
         step = self.opaque(given, made)
         for weight in given:
@@ -85,8 +94,10 @@ class Recorder(TorchFunctionMode):
             return step
         if name in SUMS and len(given) == 2 and not kwargs:
             return replace(step, kind="add")
-        if name == "relu":
+        if name in ("relu", "relu_"):
             return replace(step, kind="relu")
+        if name in CURVES and not func(torch.zeros_like(made), *args[1:], **kwargs).any():
+            return replace(step, kind="same", still=False)
         return pooled(step, func, args, kwargs) if name in POOLS else step
 
     def opaque(self, given: Sequence[Tensor], made: Tensor) -> Step:
@@ -96,7 +107,9 @@ class Recorder(TorchFunctionMode):
 
     def _of_layer(self, step: Step, name: str, layer: Layer) -> Step:
         """A step with weights."""
-        kind = kind_of(layer) if len(step.inputs) == 1 else "opaque"
+        kind = kind_of(layer)
+        if len(step.inputs) != (0 if kind == "zeros" else 1):
+            kind = "opaque"
         padded = isinstance(layer, nn.Conv2d) and layer.padding not in ((0, 0), "valid")
         return replace(step, kind=kind, layer=name, still=not padded)
 
@@ -107,7 +120,9 @@ def layers_of(net: nn.Module) -> dict[str, Layer]:
 
 
 def kind_of(layer: Layer) -> Kind:
-    """What a layer does to channels."""
+    """The kind of step for a layer with weights."""
+    if isinstance(layer, (Mask, Zeros)):
+        return "mask" if isinstance(layer, Mask) else "zeros"
     if isinstance(layer, nn.BatchNorm2d):
         return "norm" if layer.affine and layer.track_running_stats else "opaque"
     if not is_depthwise(layer):
@@ -121,7 +136,7 @@ def is_depthwise(layer: nn.Module) -> bool:
 
 
 def pooled(step: Step, func: Any, args: Any, kwargs: Any) -> Step:
-    """A step that takes every channel apart, if it does: tried on maps that differ by channel."""
+    """A step that treats every channel on its own, if it does: tried on maps that differ."""
     values = torch.arange(1, step.width + 1, dtype=args[0].dtype)
     ramp = torch.ones_like(args[0]) * values[:, None, None]
     made = func(ramp, *args[1:], **kwargs)

@@ -1,27 +1,29 @@
-"""The cells of an architecture, read from the names of its choices: "normal/0>2", "reduce/>3"."""
+"""The cells of an architecture: the nodes of each place, and what is kept between them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ardor.architecture import Architecture, Probabilities, cell_name, parse
+from ardor.architecture import Architecture, Choice, Family, Place, Probabilities
 from ardor.reporting.format import operation
 
 Row = tuple[str, str, str, str, float | None]
 
+# The inputs of a place that joins its nodes: short name and caption.
 _INPUTS = {"0": ("c−2", "cell before last"), "1": ("c−1", "last cell")}
 
 
 @dataclass(frozen=True)
 class Edge:
-    """One kept operation between two nodes, and what else could have stood there."""
+    """One kept operation between two nodes, and the other candidates."""
 
     choice: str
     source: str
     target: str
     operation: str
     kept: tuple[str, ...]  # every operation kept between the two, this one included
-    candidates: Mapping[str, float]  # all of them with their probabilities; empty if unknown
+    candidates: Mapping[str, float]  # all operations with their probabilities; empty if unknown
+    family: Family = "other"
 
     @property
     def probability(self) -> float | None:
@@ -36,7 +38,7 @@ class Edge:
 
     @property
     def remark(self) -> str:
-        """In words, if the decision could easily have gone the other way."""
+        """A remark if another operation was nearly as likely, or likelier."""
         chance, other = self.probability, self.runner_up
         if chance is None:
             return ""
@@ -48,53 +50,72 @@ class Edge:
 
 @dataclass(frozen=True)
 class Cell:
-    """The nodes and kept edges of one place: "normal", "reduce", "normal3", "" for the only one."""
+    """The nodes and kept edges of one place."""
 
-    place: str
+    place: Place
     inputs: tuple[str, ...]
     states: tuple[str, ...]
     edges: tuple[Edge, ...]
 
     @property
     def title(self) -> str:
-        """What stands above the drawing."""
-        name = cell_name(self.place)
-        return name[:1].upper() + name[1:]
+        """The heading above the drawing."""
+        return heading(self.place)
 
     @property
     def out(self) -> str:
-        """The node that leaves the cell: all states, or with one input the last of them."""
-        return "out" if len(self.inputs) > 1 else self.states[-1]
+        """The node that leaves the cell: all states where it joins them, or the last of them."""
+        return "out" if self.place.joins else self.states[-1]
 
     def word(self, node: str) -> str:
         """A node's short name."""
-        if len(self.inputs) > 1:
+        if self.place.joins:
             return _INPUTS.get(node, (node,))[0]
         return "in" if node in self.inputs else "out" if node == self.out else node
 
     def caption(self, node: str) -> str:
-        """What stands below the short name; often nothing."""
-        if len(self.inputs) > 1:
+        """The text below the short name; often empty."""
+        if self.place.joins:
             return "all states" if node == "out" else _INPUTS.get(node, ("", ""))[1]
         return "cell input" if node in self.inputs else "cell output" if node == self.out else ""
 
 
-def cells(architecture: Architecture, probabilities: Probabilities | None = None) -> list[Cell]:
-    """Every cell with its kept edges, in the order of the network."""
-    known = probabilities or {}
-    links: dict[str, list[tuple[str, str, str]]] = {}
-    for choice in dict.fromkeys([*architecture.options, *known]):
-        parsed = parse(choice)
-        if parsed and parsed[1]:
-            links.setdefault(parsed[0], []).append((choice, *parsed[1:]))
-    return [_cell(place, links[place], architecture, known) for place in sorted(links, key=order)]
+def heading(place: Place) -> str:
+    """The title of a place, as a heading."""
+    return place.title[:1].upper() + place.title[1:]
 
 
-def table(architecture: Architecture, probabilities: Probabilities | None = None) -> list[Row]:
+def cells(
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities | None = None,
+) -> list[Cell]:
+    """Every cell with its kept edges, in the order of the choices."""
+    places: dict[Place, list[Choice]] = {}
+    for choice in choices:
+        places.setdefault(choice.place, []).append(choice)
+    return [
+        _cell(place, there, architecture, probabilities or {})
+        for place, there in places.items()
+        if any(choice.source is not None for choice in there)
+    ]
+
+
+def told_by_operations(choices: Sequence[Choice]) -> set[str]:
+    """The choices of inputs that need not be shown: they follow from the operations."""
+    targets = {(c.place, c.target) for c in choices if c.source is not None}
+    return {c.name for c in choices if c.kind == "edge" and (c.place, c.target) in targets}
+
+
+def table(
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities | None = None,
+) -> list[Row]:
     """(cell, target, source, operation, probability) of kept edges; without cells, all choices."""
     rows: list[Row] = [
-        (cell.place or "cell", edge.target, edge.source, edge.operation, edge.probability)
-        for cell in cells(architecture, probabilities)
+        (cell.place.name or "cell", edge.target, edge.source, edge.operation, edge.probability)
+        for cell in cells(architecture, choices, probabilities)
         for edge in cell.edges
     ]
     return rows or [
@@ -120,15 +141,24 @@ def order(name: str) -> tuple[object, ...]:
 
 
 def _cell(
-    place: str, links: list[tuple[str, str, str]], architecture: Architecture, known: Probabilities
+    place: Place, choices: Iterable[Choice], architecture: Architecture, known: Probabilities
 ) -> Cell:
-    links = sorted(links, key=lambda link: (int(link[2]), int(link[1])))
-    targets = {target for _, _, target in links}
-    inputs = ("0",) if "1" in targets else ("0", "1")
-    states = targets | {source for _, source, _ in links} - set(inputs)
+    """A place with its nodes and edges; nodes that no choice leads to are inputs."""
+    targets = {choice.target for choice in choices if choice.target is not None}
+    links = [
+        (choice.target, choice.source, choice)
+        for choice in choices
+        if choice.source is not None and choice.target is not None
+    ]
+    links.sort(key=lambda link: link[:2])
+    inputs = {source for _, source, _ in links} - targets
     edges = []
-    for choice, source, target in links:
-        kept = architecture.options.get(choice, ())
-        every = {str(name): float(p) for name, p in known.get(choice, {}).items()}
-        edges += [Edge(choice, source, target, name, kept, every) for name in kept]
-    return Cell(place, inputs, tuple(sorted(states, key=int)), tuple(edges))
+    for target, source, choice in links:
+        name, kept = choice.name, architecture.options.get(choice.name, ())
+        every = {str(option): float(p) for option, p in known.get(name, {}).items()}
+        edges += [
+            Edge(name, str(source), str(target), option, kept, every, choice.family(option))
+            for option in kept
+        ]
+    read, states = (tuple(map(str, sorted(nodes))) for nodes in (inputs, targets))
+    return Cell(place, read, states, tuple(edges))

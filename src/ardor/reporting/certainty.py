@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ardor.architecture import Architecture, Probabilities, parse
-from ardor.reporting.cells import Cell, cells, order
+from ardor.architecture import Architecture, Choice, Probabilities
+from ardor.reporting.cells import Cell, cells, heading, order, told_by_operations
 from ardor.reporting.format import operation, percent, short
 from ardor.reporting.svg import add, render, svg
 
 Strengths = Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
 
 _WORDS = {"snr": "SNR"}
-_MANY = 12  # candidates; more than that are drawn as a strip, without a column of their own
+_MANY = 12  # candidates: more are drawn as a strip, and not as columns of a table
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Bars:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An option of a choice, and all that is known of it."""
+    """An option of a choice, with its probability and strengths."""
 
     choice: str
     option: str
     kept: bool
     probability: float | None
-    strength: Mapping[str, float]  # by quantity; empty where it has left, or there is none
+    strength: Mapping[str, float]  # by quantity; empty if it was removed, or the method has none
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,77 @@ class Strip:
     picture: str
 
 
-def bars(architecture: Architecture, probabilities: Probabilities) -> Iterator[Bars]:
+class Names:
+    """The names of choices and of their nodes for people."""
+
+    def __init__(
+        self, architecture: Architecture, choices: Sequence[Choice], probabilities: Probabilities
+    ) -> None:
+        self.choices = {choice.name: choice for choice in choices}
+        self.position = {name: at for at, name in enumerate(self.choices)}
+        self.cells = {cell.place: cell for cell in cells(architecture, choices, probabilities)}
+
+    def sorted(self, names: Iterable[str]) -> list[str]:
+        """In the order of the network; unknown names come last."""
+        return sorted(
+            names, key=lambda name: (self.position.get(name, len(self.position)), order(name))
+        )
+
+    def linked(self, name: str) -> Choice | None:
+        """The choice of that name, if it leads to a node."""
+        choice = self.choices.get(name)
+        return None if choice is None or choice.target is None else choice
+
+    def cell(self, name: str) -> Cell | None:
+        """The cell that a choice is made in."""
+        choice = self.linked(name)
+        return self.cells.get(choice.place) if choice else None
+
+    def group(self, name: str) -> str:
+        """The heading under which a choice is shown."""
+        choice = self.linked(name)
+        if not choice:
+            return "Other choices"
+        what = "inputs of a node" if choice.source is None else "operation"
+        return f"{heading(choice.place)}: {what}"
+
+    def row(self, name: str) -> str:
+        """The name of a choice in its group."""
+        choice, cell = self.linked(name), self.cell(name)
+        if not choice or not cell:
+            return name
+        target = cell.word(str(choice.target))
+        return (
+            f"into {target}"
+            if choice.source is None
+            else f"{cell.word(str(choice.source))} → {target}"
+        )
+
+    def column(self, name: str, option: str) -> str:
+        """The name of an option of a choice; for inputs that of the node."""
+        choice, cell = self.linked(name), self.cell(name)
+        inputs = choice and choice.source is None
+        return cell.word(option) if cell and inputs else operation(option)
+
+
+def bars(
+    architecture: Architecture, choices: Sequence[Choice], probabilities: Probabilities
+) -> Iterator[Bars]:
     """Tables of the choices with few candidates."""
-    found = {cell.place: cell for cell in cells(architecture, probabilities)}
-    groups: dict[tuple[str, str], list[str]] = {}
-    for choice in _sorted(probabilities):
+    names = Names(architecture, choices, probabilities)
+    groups: dict[str, list[str]] = {}
+    for choice in names.sorted(probabilities):
         if 0 < len(probabilities[choice]) <= _MANY:
-            groups.setdefault(_group(choice, found), []).append(choice)
-    for (title, _), choices in groups.items():
-        yield _bars(title, choices, architecture, probabilities, found)
+            groups.setdefault(names.group(choice), []).append(choice)
+    for title, group in groups.items():
+        yield _bars(title, group, architecture, probabilities, names)
 
 
-def strips(architecture: Architecture, probabilities: Probabilities) -> Iterator[Strip]:
+def strips(
+    architecture: Architecture, choices: Sequence[Choice], probabilities: Probabilities
+) -> Iterator[Strip]:
     """Small pictures of the choices with many candidates, such as channels."""
-    for choice in _sorted(probabilities):
+    for choice in Names(architecture, choices, probabilities).sorted(probabilities):
         if len(probabilities[choice]) > _MANY:
             kept = architecture.options.get(choice, ())
             picture = _strip(choice, probabilities[choice], kept)
@@ -84,12 +141,16 @@ def strips(architecture: Architecture, probabilities: Probabilities) -> Iterator
 
 
 def candidates(
-    architecture: Architecture, probabilities: Probabilities, strengths: Strengths
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities,
+    strengths: Strengths,
 ) -> Iterator[Candidate]:
-    """Every candidate of every choice but those of inputs, which follow from the operations."""
-    for choice in _sorted({**architecture.options, **probabilities, **strengths}):
-        parsed = parse(choice)
-        if parsed and not parsed[1]:
+    """Every candidate of every choice, except choices of inputs: operations tell those."""
+    names = Names(architecture, choices, probabilities)
+    redundant = told_by_operations(choices)
+    for choice in names.sorted({**architecture.options, **probabilities, **strengths}):
+        if choice in redundant:
             continue
         kept, shares = architecture.options.get(choice, ()), probabilities.get(choice, {})
         known = strengths.get(choice, {})
@@ -100,31 +161,34 @@ def candidates(
 
 
 def quantities(strengths: Strengths) -> dict[str, str]:
-    """What strengths are given in, each in words."""
+    """The quantities of strengths, each with its name in words."""
     found = dict.fromkeys(q for options in strengths.values() for s in options.values() for q in s)
     return {quantity: _WORDS.get(quantity, quantity) for quantity in found}
 
 
 def strength_tables(
-    architecture: Architecture, probabilities: Probabilities, strengths: Strengths
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities,
+    strengths: Strengths,
 ) -> Iterator[Strengthened]:
     """A table for each cell, with the candidates of each of its edges."""
-    found = {cell.place: cell for cell in cells(architecture, probabilities)}
+    names = Names(architecture, choices, probabilities)
     tables: dict[str, dict[str, list[tuple[str, bool, list[str]]]]] = {}
-    for one in candidates(architecture, probabilities, strengths):
+    for one in candidates(architecture, choices, probabilities, strengths):
         if one.choice in strengths:
             numbers = [one.strength.get(quantity) for quantity in quantities(strengths)]
-            said = ["" if x is None else short(x) for x in numbers]
-            said.append("" if one.probability is None else percent(one.probability, 1))
-            edges = tables.setdefault(_group(one.choice, found)[0], {})
-            rows = edges.setdefault(_row_name(one.choice, found), [])
-            rows.append((operation(one.option), one.kept, said))
+            words = ["" if x is None else short(x) for x in numbers]
+            words.append("" if one.probability is None else percent(one.probability, 1))
+            edges = tables.setdefault(names.group(one.choice), {})
+            rows = edges.setdefault(names.row(one.choice), [])
+            rows.append((operation(one.option), one.kept, words))
     columns = [*quantities(strengths).values(), "probability"]
     return (Strengthened(title, columns, edges) for title, edges in tables.items())
 
 
 def taken_out(epochs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
-    """After which epoch of the search what was taken out of the supernet."""
+    """Epochs after which options left the supernet, with their names."""
     for entry in epochs:
         left, options = entry.get("left"), dict[str, list[str]]()
         for name in left if isinstance(left, list) else ():
@@ -134,29 +198,12 @@ def taken_out(epochs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
             yield int(entry["epoch"]), "; ".join(f"{c}: {', '.join(o)}" for c, o in options.items())
 
 
-def _sorted(choices: Iterable[str]) -> list[str]:
-    def key(choice: str) -> tuple[object, ...]:
-        place, source, target = parse(choice) or (choice, "", "-1")
-        return (order(place), int(target), int(source or -1), choice)
-
-    return sorted(choices, key=key)
-
-
-def _group(choice: str, found: Mapping[str, Cell]) -> tuple[str, str]:
-    parsed = parse(choice)
-    if not parsed:
-        return "Other choices", ""
-    cell = found.get(parsed[0])
-    title = cell.title if cell else f"Cell {parsed[0]}"
-    return (f"{title}: operation", "op") if parsed[1] else (f"{title}: inputs of a node", "edge")
-
-
 def _bars(
     title: str,
     choices: list[str],
     architecture: Architecture,
     probabilities: Probabilities,
-    found: Mapping[str, Cell],
+    names: Names,
 ) -> Bars:
     columns = list(dict.fromkeys(option for c in choices for option in probabilities[c]))
     rows = []
@@ -168,19 +215,8 @@ def _bars(
             else None
             for name in columns
         ]
-        rows.append((_row_name(choice, found), row))
-    parsed = parse(choices[0])
-    cell = found.get(parsed[0]) if parsed and not parsed[1] else None
-    return Bars(title, [cell.word(c) if cell else operation(c) for c in columns], rows)
-
-
-def _row_name(choice: str, found: Mapping[str, Cell]) -> str:
-    parsed = parse(choice)
-    cell = found.get(parsed[0]) if parsed else None
-    if not parsed or not cell:
-        return choice
-    _, source, target = parsed
-    return f"{cell.word(source)} → {cell.word(target)}" if source else f"into {cell.word(target)}"
+        rows.append((names.row(choice), row))
+    return Bars(title, [names.column(choices[0], option) for option in columns], rows)
 
 
 def _strip(choice: str, options: Mapping[str, float], kept: tuple[str, ...]) -> str:

@@ -1,11 +1,11 @@
-"""How a search or a training went: one small line chart for each logged term."""
+"""Charts of a search or a training: one small line chart for each logged term."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ardor.architecture import cell_name
+from ardor.architecture import Choice
 from ardor.reporting.format import number, percent, short, term
 from ardor.reporting.svg import add, point, render, svg, text_width
 
@@ -19,9 +19,9 @@ _CELLS = 2  # kinds of cells with a line of their own
 _DOTS = 80
 
 
-def charts(epochs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """An SVG for each term of a stage: what matters most first, the penalties after."""
-    series = _series(epochs)
+def charts(epochs: Sequence[Mapping[str, Any]], choices: Sequence[Choice] = ()) -> list[str]:
+    """An SVG for each term of a stage: the most important first, penalties last."""
+    series = _series(epochs, {choice.place.name: choice.place.title for choice in choices})
     names = sorted(series, key=lambda name: (*(name != first for first in _FIRST), name))
     return [chart(name, series[name]) for name in names]
 
@@ -53,15 +53,17 @@ def nice_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
     return [step * k for k in range(first, max(last, first + 1) + 1)]
 
 
-def _series(epochs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]:
-    """Term -> line -> (epoch, value), of what is a finite number."""
+def _series(
+    epochs: Sequence[Mapping[str, Any]], titles: Mapping[str, str]
+) -> dict[str, dict[str, Points]]:
+    """Term -> line -> (epoch, value), without values that are not finite numbers."""
     series: dict[str, dict[str, Points]] = {}
     for entry in epochs:
         groups = {
             "training images": entry.get("train"),
             "held-out images": entry.get("held_out"),
             "posterior": {"certainty": entry.get("certainty")},
-            **_watched(entry.get("watch")),
+            **_watched(entry.get("watch"), titles),
         }
         for label, terms in groups.items():
             for name, raw in terms.items() if isinstance(terms, Mapping) else ():
@@ -71,14 +73,14 @@ def _series(epochs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Points]]
     return series
 
 
-def _watched(watch: Any) -> dict[str, Mapping[str, Any]]:
-    """What the collapse watch saw: in each kind of cell, or in all where they are many."""
+def _watched(watch: Any, titles: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
+    """Figures of the collapse monitor: for each kind of cell, or for all if there are many."""
     if not isinstance(watch, Mapping):
         return {}
     cells = watch.get("cells")
     if not isinstance(cells, Mapping) or len(cells) > _CELLS:
         return {"all cells": watch}
-    kinds = {cell_name(str(place)): seen for place, seen in cells.items()}
+    kinds = {titles.get(str(place), str(place)): seen for place, seen in cells.items()}
     return {"mean gates": {"curvature": watch.get("curvature")}, **kinds}
 
 
@@ -169,5 +171,5 @@ def _draw_legend(root: Element, labels: list[str]) -> None:
 
 
 def _dash(index: int) -> str:
-    """Held-out lines are dashed: colour alone would not do."""
+    """The dashes of a line: held-out lines are dashed, not only of another colour."""
     return "6 3" if index else "none"

@@ -1,28 +1,43 @@
-"""The picture of an architecture: its cells as graphs, or a list where a space has no cells."""
+"""The picture of an architecture: its cells as graphs, or a list if its space has no cells."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from ardor.architecture import Architecture, Probabilities, family
+from ardor.architecture import Architecture, Choice, Probabilities
 from ardor.reporting.cells import Cell, Edge, cells, order, summary
 from ardor.reporting.format import FAMILIES, operation, percent
 from ardor.reporting.layout import FONT, HEAD, SMALL, Line, Plan, Spot, lay_out
 from ardor.reporting.svg import add, clean, point, render, resize, stylesheet, svg, text_width
 
 _MARGIN, _TITLE, _ROW = 20.0, 34.0, 26.0
-_INK = "#57606a"  # for viewers that know no colours by name, as the style sheet has them
-# A second sign beside the colour.
-_DASHES = {"dilated": "10 4", "conv": "14 4 2 4", "pool": "2 4", "skip": "6 4", "none": "1 7"}
+_INK = "#57606a"  # for viewers that do not support the variables of the style sheet
+# Families differ in dashes too, not only in colour.
+_DASHES = {
+    "dilated": "10 4",
+    "conv": "14 4 2 4",
+    "pool": "2 4",
+    "skip": "6 4",
+    "none": "1 7",
+    "noise": "2 2 6 2",
+}
 
 
-def draw(architecture: Architecture, probabilities: Probabilities | None = None) -> str:
+def draw(
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities | None = None,
+) -> str:
     """A standalone SVG of all cells, one below the other."""
-    return render(picture(architecture, probabilities))
+    return render(picture(architecture, choices, probabilities))
 
 
-def picture(architecture: Architecture, probabilities: Probabilities | None = None) -> Element:
-    """What `draw` writes, as an element that knows its width."""
-    found = cells(architecture, probabilities)
+def picture(
+    architecture: Architecture,
+    choices: Sequence[Choice],
+    probabilities: Probabilities | None = None,
+) -> Element:
+    """The picture as an element, whose size can be read."""
+    found = cells(architecture, choices, probabilities)
     root = svg(0, 0, _described(architecture, found))
     add(root, "style", stylesheet())
     if any(cell.edges for cell in found):
@@ -52,13 +67,13 @@ def _draw_cells(root: Element, found: list[Cell]) -> tuple[float, float]:
 
 
 def label(edge: Edge) -> str:
-    """What the pill of an edge says: "sep conv 3×3 · 71 %"."""
+    """The text on an edge: "sep conv 3×3 · 71 %"."""
     words = operation(edge.operation)
     return words if edge.probability is None else f"{words} · {percent(edge.probability)}"
 
 
 def _draw_plan(group: Element, cell: Cell, plan: Plan) -> None:
-    # The surest last, so that they lie on top where lines cross.
+    # The surest last, so that they are on top where lines cross.
     for line in sorted(plan.lines, key=lambda line: (line.edge is not None, _certainty(line.edge))):
         _draw_line(group, cell, line)
     for name, spot in plan.nodes.items():
@@ -66,13 +81,13 @@ def _draw_plan(group: Element, cell: Cell, plan: Plan) -> None:
 
 
 def _certainty(edge: Edge | None) -> float:
-    """In [0, 1]; the middle where it is not known."""
+    """The probability of an edge in [0, 1]; 0.5 if unknown."""
     chance = edge.probability if edge else None
     return 0.5 if chance is None else min(1.0, max(0.0, chance))
 
 
 def _draw_line(parent: Element, cell: Cell, line: Line) -> None:
-    kind = family(line.edge.operation) if line.edge else "concat"
+    kind = line.edge.family if line.edge else "concat"
     group = add(parent, "g", class_=f"edge {kind}" if line.edge else "concat")
     sure = _certainty(line.edge)
     stroke = 1.5 + 3.5 * sure if line.edge else 1.25
@@ -133,9 +148,9 @@ def _write(
 
 
 def _draw_legend(root: Element, found: list[Cell], width: float, y: float) -> float:
-    """The families that occur, wrapped to the width; the height taken."""
+    """Draws the families that occur, wrapped to the width; returns the height."""
     edges = [edge for cell in found for edge in cell.edges]
-    present = {family(edge.operation) for edge in edges}
+    present = {edge.family for edge in edges}
     x, row = _MARGIN, y + 12
     for kind in filter(present.__contains__, FAMILIES):
         room = 44 + text_width(FAMILIES[kind], 12) + 18

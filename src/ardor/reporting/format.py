@@ -4,14 +4,17 @@ import math
 import re
 from typing import Any
 
-# What a family is called in the legend of a drawing; the keys are classes in drawing.css.
-FAMILIES = {
+from ardor.architecture import Family
+
+# Names of families in the legend of a drawing; the keys are classes in drawing.css.
+FAMILIES: dict[Family, str] = {
     "separable": "separable convolution",
     "dilated": "dilated convolution",
     "conv": "full convolution",
     "pool": "pooling",
     "skip": "skip connection",
     "none": "no connection",
+    "noise": "noise",
     "other": "other operation",
 }
 _TERMS = {
@@ -51,7 +54,7 @@ def number(value: Any) -> float | None:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """0.714 as "71 %"; never a round 0 or 100 for what is not quite so."""
+    """0.714 as "71 %"; "<1 %" or ">99 %" where rounding would give 0 or 100."""
     step = 10.0**-digits
     if 0.0 < share < step / 200:
         return f"<{step:g} %"
@@ -75,7 +78,7 @@ def short(value: float) -> str:
 
 
 def scientific(value: float) -> str:
-    """1.2e-06 as "1.2 × 10⁻⁶"; plain where that is short enough."""
+    """1.2e-06 as "1.2 × 10⁻⁶"; numbers that are short enough without a power."""
     if value == 0 or 1e-3 <= abs(value) < 1e4:
         return f"{value:.3g}"
     digits, power = f"{value:.1e}".split("e")
@@ -93,7 +96,7 @@ def duration(seconds: float) -> str:
 
 
 def setting(value: Any) -> str:
-    """A value of a config file; long lists are cut and say so."""
+    """A value of a config file in words; long lists are shortened."""
     if value is None:
         return "not set"
     if isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""Where nodes, labels and lines of a cell go: columns from left to right (Sugiyama et al. 1981).
+"""The layout of a cell: nodes and labels in columns from left to right (Sugiyama et al. 1981).
 
-Nodes stand in even columns, the label of a line in the odd column before its target; a line that
-passes a column has a place of its own there, and bends only between columns. So no line runs
-through a node or another line's label and no two labels overlap, whatever the cell.
+Nodes are in even columns, the label of a line in the odd column before its target; a line that
+crosses a column has a spot of its own there, and bends only between columns. So no line runs
+through a node or another line's label, and no two labels overlap, in any cell.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ _SWEEPS = 12
 
 @dataclass(eq=False)
 class Spot:
-    """What takes room in a column: a node, a label or a line passing by; x and y are its middle."""
+    """Room in a column for a node, a label or a crossing line; x and y are its middle."""
 
     column: int
     width: float
@@ -33,7 +33,7 @@ class Spot:
 
 @dataclass(eq=False)
 class Line:
-    """A line from node to node; `edge` and `label` are None where a state goes to the output."""
+    """A line from node to node; `edge` and `label` are None from a state to the output."""
 
     spots: list[Spot]
     edge: Edge | None = None
@@ -149,7 +149,7 @@ def _crossings(columns: list[list[Spot]]) -> int:
 
 
 def _spread(columns: list[list[Spot]]) -> None:
-    """Heights: each spot near the middle of those it is tied to, none nearer than it may be."""
+    """Sets y: each spot near the mean of those it is connected to, with gaps between spots."""
     for column in columns:
         _settle(column, [(0.0, 1.0)] * len(column))
     for sweep in range(4 * _SWEEPS):
@@ -162,7 +162,7 @@ def _spread(columns: list[list[Spot]]) -> None:
 
 
 def _pull(spot: Spot) -> tuple[float, float]:
-    """Where the ties of a spot draw it, and how strongly."""
+    """The y that the neighbours of a spot pull it to, and the weight of the pull."""
     # Weights 1 / distance make least squares into least distance: one clear bend, no long wobble.
     weights, middle = [(1e-3, spot.y)], spot.name == ""
     for other in spot.before + spot.after:
@@ -173,7 +173,7 @@ def _pull(spot: Spot) -> tuple[float, float]:
 
 
 def _settle(column: list[Spot], wanted: Sequence[tuple[float, float]]) -> None:
-    """The places nearest to the wanted (place, weight), by pooling adjacent violators."""
+    """Sets y as near to the wanted (y, weight) as gaps allow, by pooling adjacent violators."""
     offsets, blocks = [0.0], list[tuple[float, float, int]]()
     for above, below in zip(column, column[1:], strict=False):
         offsets.append(offsets[-1] + (above.height + below.height) / 2 + _APART)
@@ -190,7 +190,7 @@ def _settle(column: list[Spot], wanted: Sequence[tuple[float, float]]) -> None:
 
 
 def _place(columns: list[list[Spot]]) -> tuple[float, float]:
-    """Set x, with more room between columns where lines climb; the size of it all."""
+    """Sets x, with more room between columns where lines are steep; returns width and height."""
     x = 0.0
     for column in columns:
         width = max(spot.width for spot in column)
@@ -218,7 +218,7 @@ def _draw_paths(lines: list[Line], columns: list[list[Spot]]) -> None:
 
 
 def _ports(lines: list[Line], end: int, next_to_it: int) -> dict[Line, float]:
-    """The height at which each line touches its node, in the order the lines arrive."""
+    """The y at which each line touches its node, ordered so that lines do not cross there."""
     ports: dict[Line, float] = {}
     for node in dict.fromkeys(line.spots[end] for line in lines):
         mine = [line for line in lines if line.spots[end] is node]

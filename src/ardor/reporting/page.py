@@ -1,6 +1,6 @@
-"""The report of a run: its files made into what the template shows, section by section."""
+"""The report of a run: the values that the template shows, section by section, from its files."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,8 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from ardor.architecture import Architecture, Probabilities, against_odds, certainty
-from ardor.reporting import pruning_curve
+from ardor.architecture import Architecture, Choice, Probabilities, against_odds, certainty
+from ardor.reporting import exports, pruning_curve
 from ardor.reporting.cells import cells, summary
 from ardor.reporting.certainty import bars, strength_tables, strips, taken_out
 from ardor.reporting.charts import charts
@@ -25,12 +25,13 @@ from ardor.reporting.format import (
     setting,
     short,
 )
+from ardor.reporting.quality import quality
 from ardor.reporting.read import Run, read
 from ardor.reporting.runners_up import verdict
 from ardor.reporting.svg import render, stylesheet
 
 _STAGES = {"search": "Search", "train": "Training", "tune": "Fine-tuning"}
-_APART = ("format", "command", "versions", "place")  # of config.json; told in the footer, or not
+_APART = ("format", "command", "versions", "place")  # entries of config.json that are not settings
 _CANDIDATES = 10
 
 
@@ -43,23 +44,29 @@ class Card:
     note: str = ""
 
 
-def report(run: Path) -> str:
-    """The page of a run folder, from its files alone; what the run has not done is left out."""
-    found = read(run)
-    architecture = found.architecture or Architecture.of("", {}, {})
+def report(run: Path, choices: Sequence[Choice] = ()) -> str:
+    """The page of a run folder, from its files; without sections for stages that are not done.
+
+    `choices` are used if its files have none: an older run, or one that is not searched yet.
+    """
+    found = read(run, choices)
+    known = _known(found)
     page = _template().render(
         title=_title(found, run),
         style=Markup(stylesheet()),
         cards=list(_cards(found)),
         lead=_lead(found),
+        **quality(found.evaluation),
         **_found(found),
-        bars=list(bars(architecture, found.probabilities)),
-        strips=list(strips(architecture, found.probabilities)),
-        strengths=list(strength_tables(architecture, found.probabilities, found.strengths)),
+        bars=list(bars(*known)),
+        strips=list(strips(*known)),
+        strengths=list(strength_tables(*known, found.strengths)),
         stages=_courses(found),
         warnings=list(_warnings(found)),
         taken_out=list(taken_out(found.epochs.get("search", []))),
         **_pruning(found),
+        exports=list(exports.rows(found.exports)),
+        export_columns=exports.COLUMNS,
         costs=_costs(found.metrics),
         settings=_settings(found.config),
         command=str(found.config.get("command", "")),
@@ -85,7 +92,7 @@ def _title(found: Run, run: Path) -> str:
 
 
 def _name(section: Any) -> str:
-    """What a section of the config calls itself."""
+    """The name in a section of the config, or that of its source."""
     if not isinstance(section, Mapping):
         return str(section) if section else ""
     if section.get("name"):
@@ -96,11 +103,15 @@ def _name(section: Any) -> str:
 
 def _cards(found: Run) -> Iterator[Card]:
     metrics = {key: number(value) for key, value in found.metrics.items()}
-    accuracy, before = metrics.get("test_accuracy"), metrics.get("trained_test_accuracy")
+    which = "held_out" if metrics.get("held_out_images") is not None else "test"
+    accuracy = metrics.get(f"{which}_accuracy")
     if accuracy is not None:
-        note = f"{percent(before, 1)} before pruning" if before is not None else ""
-        yield Card("Test accuracy", percent(accuracy, 1), note)
-    nll, ece, brier = (metrics.get(f"test_{key}") for key in ("nll", "ece", "brier"))
+        words = "Held-out accuracy, no test images" if which == "held_out" else "Test accuracy"
+        before = _before(metrics.get(f"trained_{which}_accuracy"), lambda share: percent(share, 1))
+        yield Card(words, percent(accuracy, 1), before)
+    elif which == "held_out":
+        yield Card("Accuracy", "not measured", "no test images, and none held out of the training")
+    nll, ece, brier = (metrics.get(f"{which}_{key}") for key in ("nll", "ece", "brier"))
     if ece is not None:
         notes = [("likelihood loss", nll), ("Brier score", brier)]
         note = ", ".join(f"{label} {value:.3g}" for label, value in notes if value is not None)
@@ -134,7 +145,7 @@ def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
 
 
 def _before(value: float | None, say: Callable[[float], str]) -> str:
-    """What it was before pruning, where that is known."""
+    """The value before pruning in words, if it is known."""
     return "" if value is None else f"{say(value)} before pruning"
 
 
@@ -143,7 +154,7 @@ def _kilobytes(size: float) -> str:
 
 
 def _seconds(found: Run) -> float:
-    """Of all stages; of the logged epochs where the run did not come to an end."""
+    """Seconds of all stages; of the logged epochs if no stage is finished."""
     stages = [seconds for _, seconds, _ in _stages(found.metrics)]
     logged = [number(line.get("seconds")) for lines in found.epochs.values() for line in lines]
     return sum(s or 0.0 for s in stages or logged)
@@ -152,11 +163,12 @@ def _seconds(found: Run) -> float:
 def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
-    sentences = []
-    kept = _known(found)[0].options
-    if mean := certainty(kept, found.probabilities):
+    sentences = [f"{said[:1].upper()}{said[1:]}." for said in found.warnings]
+    architecture, choices, shares = _known(found)
+    kept = architecture.options
+    if mean := certainty(kept, shares):
         sentences.append(f"The posterior puts {percent(mean)} on what was kept, on average.")
-    if many := len(against_odds(kept, found.probabilities)):
+    if many := len(against_odds(choices, kept, shares)):
         sentences.append(f"Against its odds {many} {'is' if many == 1 else 'are'} kept.")
     judged = [edge for edge in edges if edge.probability is not None]
     if judged:
@@ -166,15 +178,16 @@ def _lead(found: Run) -> list[str]:
     return sentences
 
 
-def _known(found: Run) -> tuple[Architecture, Probabilities]:
-    return found.architecture or Architecture.of("", {}, {}), found.probabilities
+def _known(found: Run) -> tuple[Architecture, Sequence[Choice], Probabilities]:
+    architecture = found.architecture or Architecture.of("", {}, {})
+    return architecture, found.choices, found.probabilities
 
 
 def _found(found: Run) -> dict[str, Any]:
     """The drawing, the kept edges and the candidates that were ranked."""
     if found.architecture is None:
         return {"drawing": None, "edges": [], "candidates": [], "others": []}
-    drawn = picture(found.architecture, found.probabilities)
+    drawn = picture(*_known(found))
     # Below that share of its natural width the drawing scrolls: its text would be too small.
     return {
         "drawing": Markup(render(drawn)),
@@ -204,9 +217,11 @@ def _candidates(found: Run, taken: Architecture) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for rank, candidate in enumerate(found.candidates[:_CANDIDATES], 1):
         accuracy, nll = (number(candidate.get(f"held_out_{key}")) for key in ("accuracy", "nll"))
-        kept = candidate.get("kept")
+        kept, widths = candidate.get("kept"), candidate.get("widths")
         options = kept if isinstance(kept, Mapping) else {}
         apart = [c for c, names in options.items() if set(names) != set(taken.options.get(c, ()))]
+        if isinstance(widths, Mapping):
+            apart += [c for c, n in widths.items() if n != len(taken.options.get(c, ()))]
         rows.append((
             str(rank),
             "" if accuracy is None else percent(accuracy, 1),
@@ -220,13 +235,14 @@ def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
     """Title, epochs and charts of each stage, the search first."""
     stages = sorted(found.epochs, key=lambda stage: [*_STAGES, stage].index(stage))
     return [
-        (_STAGES.get(s, s), len(found.epochs[s]), [Markup(c) for c in charts(found.epochs[s])])
+        (_STAGES.get(s, s), len(epochs), [Markup(c) for c in charts(epochs, found.choices)])
         for s in stages
+        for epochs in [found.epochs[s]]
     ]
 
 
 def _warnings(found: Run) -> Iterator[tuple[int, str]]:
-    """What the collapse watch said, and after which epoch."""
+    """The warnings of the collapse monitor, each with its epoch."""
     for entry in found.epochs.get("search", []):
         watch = entry.get("watch")
         warnings = watch.get("warnings") if isinstance(watch, Mapping) else None

@@ -1,4 +1,4 @@
-"""The pruning curve as a picture: accuracy against the parameters that are left."""
+"""The pruning curve as a picture: accuracy against the parameters that remain."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from ardor.settings.sections import NOTHING
 _WIDTH, _HEIGHT = 560.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 16.0, 34.0, 44.0
 _STEPS = (1, 2, 5)  # of a tick, in each power of ten
-_SAME = 1e-9  # thresholds nearer than that are one
+_SAME = 1e-9  # thresholds that differ by less are equal
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Network:
 
 
 def networks(content: Mapping[str, Any]) -> list[Network]:
-    """The points in curve.json, smallest first, without what is not a network."""
+    """The points in curve.json, smallest first, without invalid ones."""
     rows = content.get("points")
     found = []
     for row in rows if isinstance(rows, list) else []:
@@ -44,7 +44,7 @@ def networks(content: Mapping[str, Any]) -> list[Network]:
 
 
 def chart(found: Sequence[Network], taken: float | None) -> str:
-    """An SVG; the network that was taken, by its threshold, stands out."""
+    """An SVG; the point with the threshold `taken` is emphasised."""
     least, most = found[0], found[-1]
     root = svg(
         _WIDTH,

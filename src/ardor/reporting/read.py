@@ -1,13 +1,14 @@
-"""What a run folder holds, read as far as it goes: a run may be unfinished or have been killed."""
+"""The files of a run folder, as far as they exist: a run may be unfinished or killed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ardor.architecture import Architecture, Probabilities
+from ardor.architecture import Architecture, Choice, Probabilities, choices_from_json
 from ardor.errors import ArdorError
 from ardor.reporting.certainty import Strengths
+from ardor.reporting.evaluation import Evaluation, read_evaluation
 from ardor.reporting.format import number
 from ardor.reporting.runners_up import Other, others
 from ardor.runtime.files import read_json, read_log
@@ -22,6 +23,7 @@ class Run:
 
     config: Mapping[str, Any]
     architecture: Architecture | None
+    choices: Sequence[Choice]
     probabilities: Probabilities
     strengths: Strengths
     probability: float | None  # of the architecture
@@ -30,30 +32,54 @@ class Run:
     metrics: Mapping[str, Any]
     epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
     curve: Mapping[str, Any]  # accuracy by parameters
+    exports: Mapping[str, Any]  # by format
+    warnings: list[str]  # of the search as a whole
+    evaluation: Evaluation | None  # answers to images that it has not seen
 
 
-def read(run: Path) -> Run:
-    """The run in a folder."""
+def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
+    """The run in a folder; `choices` are used if its files have none."""
     if not run.is_dir():
         raise ArdorError(f"no run folder '{run}'", "name the folder that 'ardor run' wrote")
     found = _load(run / "architecture.json")
     epochs = _epochs(run / "log.jsonl")
     candidates = found.get("candidates")
     architecture = Architecture.from_json(found) if found else None
+    choices = choices_from_json(found["choices"]) if "choices" in found else choices
     searched = epochs.get("search", [])
     return Run(
         config=_load(run / "config.json"),
         architecture=architecture,
+        choices=choices,
         probabilities=_numbers(found.get("probabilities"))
         or _last(searched, "probabilities", _numbers),
         strengths=_strengths(found.get("strengths")) or _last(searched, "strengths", _strengths),
         probability=number(found.get("probability")),
-        others=list(others(found.get("runners_up"), architecture)) if architecture else [],
+        others=list(others(found.get("runners_up"), architecture, choices)) if architecture else [],
         candidates=[c for c in candidates if _is_map(c)] if isinstance(candidates, list) else [],
         metrics=_load(run / "metrics.json"),
         epochs=epochs,
         curve=_load(run / "curve.json"),
+        exports=exports_of(run),
+        warnings=_warnings(found),
+        evaluation=read_evaluation(run),
     )
+
+
+def exports_of(run: Path) -> Mapping[str, Any]:
+    """The table of exports in a run folder."""
+    return _load(run / "export" / "exports.json")
+
+
+def warnings_of(run: Path) -> list[str]:
+    """What the search in a run folder has to say of itself, such as that it decided nothing."""
+    return _warnings(_load(run / "architecture.json"))
+
+
+def _warnings(architecture: Mapping[str, Any]) -> list[str]:
+    """Those of an architecture file; an older one has none."""
+    said = architecture.get("warnings")
+    return [str(each) for each in said] if isinstance(said, list) else []
 
 
 def _load(path: Path) -> Mapping[str, Any]:
@@ -73,13 +99,13 @@ def _epochs(path: Path) -> dict[str, list[Epoch]]:
 
 
 def _last(epochs: list[Epoch], name: str, read: Callable[[Any], T]) -> T:
-    """The last of these that a search logged: all there is if it was stopped."""
+    """The last value of that name in the log: the only one if a search was stopped."""
     logged = (read(epoch.get(name)) for epoch in reversed(epochs))
     return next((found for found in logged if found), read(None))
 
 
 def _numbers(content: Any) -> Probabilities:
-    """Choice -> option -> probability, without what is not a number."""
+    """Choice -> option -> probability, without values that are not numbers."""
     if not _is_map(content):
         return {}
     return {
@@ -90,7 +116,7 @@ def _numbers(content: Any) -> Probabilities:
 
 
 def _strengths(content: Any) -> Strengths:
-    """Choice -> option -> quantity -> its value, without what is not a number."""
+    """Choice -> option -> quantity -> its value, without values that are not numbers."""
     if not _is_map(content):
         return {}
     return {str(choice): _numbers(options) for choice, options in content.items()}

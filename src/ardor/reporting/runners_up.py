@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ardor.architecture import Architecture, parse
-from ardor.reporting.cells import order
+from ardor.architecture import Architecture, Choice
+from ardor.reporting.cells import order, told_by_operations
 from ardor.reporting.format import number, operation, percent, scientific
 
 
@@ -13,21 +13,21 @@ from ardor.reporting.format import number, operation, percent, scientific
 class Other:
     """An architecture that was not taken."""
 
-    times: float  # as likely as the one that was
+    times: float  # how many times as likely as the one taken
     error: float  # of the times, one standard error
     probability: float | None
-    apart: tuple[str, ...]  # what it decides otherwise
+    apart: tuple[str, ...]  # the decisions that differ
 
     @property
     def likelihood(self) -> str:
-        """How likely it is beside the one found, in words."""
-        said = f"{self.times:,.0f}" if 100 <= self.times < 1e4 else scientific(self.times)
+        """How many times as likely as the one found, in words."""
+        times = f"{self.times:,.0f}" if 100 <= self.times < 1e4 else scientific(self.times)
         spread = f" ± {scientific(float(f'{self.error:.1g}'))}" if self.error else ""
-        return f"{said}{spread} times as likely"
+        return f"{times}{spread} times as likely"
 
     @property
     def likelier(self) -> bool:
-        """Whether it is likelier than the one found, beyond what chance would do."""
+        """Whether it is likelier than the one found by more than two standard errors."""
         return self.times - 2 * self.error > 1
 
     @property
@@ -36,8 +36,8 @@ class Other:
         return _share(self.probability)
 
 
-def others(content: Any, taken: Architecture) -> Iterator[Other]:
-    """The entries of "runners_up" in an architecture file, as far as they make sense."""
+def others(content: Any, taken: Architecture, choices: Sequence[Choice]) -> Iterator[Other]:
+    """The valid entries of "runners_up" in an architecture file."""
     for entry in content if isinstance(content, list) else ():
         if not isinstance(entry, Mapping):
             continue
@@ -45,19 +45,23 @@ def others(content: Any, taken: Architecture) -> Iterator[Other]:
         if times is not None and times >= 0 and isinstance(kept, Mapping):
             error = abs(number(entry.get("standard_error")) or 0.0)
             share = number(entry.get("probability"))
-            yield Other(times, error, share, tuple(apart(kept, taken)))
+            yield Other(times, error, share, tuple(apart(kept, taken, choices)))
 
 
-def apart(kept: Mapping[str, Any], taken: Architecture) -> Iterator[str]:
-    """Every operation that is another one than in the architecture taken."""
+def apart(kept: Mapping[str, Any], taken: Architecture, choices: Sequence[Choice]) -> Iterator[str]:
+    """Every decision in which it differs from the architecture taken, in words."""
     named = {str(name): options for name, options in kept.items() if isinstance(options, list)}
-    for name in sorted(named, key=order):
+    links = {choice.name: choice for choice in choices if choice.source is not None}
+    for name in sorted(named.keys() - told_by_operations(choices), key=order):
         options, instead = list(map(str, named[name])), taken.options.get(name, ())
-        place, source, target = parse(name) or (name, "-", "")
-        # The inputs of a state are told by the operations on its edges.
-        if source and set(options) != set(instead):
-            where = f"{place} {source} → {target}".strip() if target else name
+        if set(options) != set(instead):
+            where = between(links[name]) if name in links else name
             yield f"{where}: {_all(options)}, not {_all(instead)}"
+
+
+def between(link: Choice) -> str:
+    """The place of an operation: "normal 0 → 2"."""
+    return f"{link.place.name} {link.source} → {link.target}".strip()
 
 
 def verdict(probability: float | None, found: Sequence[Other]) -> str:

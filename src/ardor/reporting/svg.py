@@ -1,4 +1,4 @@
-"""A small writer of SVG: elements that escape what they are given, and the room that text takes."""
+"""A small writer of SVG: elements with escaped text, and the width of text."""
 
 import re
 from importlib.resources import files
@@ -56,6 +56,6 @@ def clean(text: str) -> str:
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is, rather too wide: fonts differ between machines."""
+    """An upper estimate of the width of a text: fonts differ between machines."""
     ems = (0.4 if c in _NARROW else 1.0 if c in _WIDE or c > "\u2000" else 0.65 for c in text)
     return size * sum(ems)

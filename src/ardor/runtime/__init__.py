@@ -1,1 +1,1 @@
-"""The machine: device, random numbers, progress, cost, and files written whole or not at all."""
+"""The machine: device, random numbers, progress, cost, memory, and files on disk."""

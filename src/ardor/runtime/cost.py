@@ -1,4 +1,4 @@
-"""What a stage took: time on the wall, time of all cores, and peak memory."""
+"""The cost of a stage: wall time, time of all cores, and peak memory."""
 
 import resource
 import time
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class Cost:
-    """What a stage took."""
+    """The cost of a stage."""
 
     seconds: float = 0.0
     core_seconds: float = 0.0
@@ -19,7 +19,7 @@ class Cost:
 
 @contextmanager
 def measured() -> Iterator[Cost]:
-    """Wall time, time of all cores together, and peak memory of what runs inside."""
+    """Wall time, time of all cores together, and peak memory of the code inside."""
     cost, begin, worked = Cost(), time.perf_counter(), time.process_time()
     _reset_peak()
     yield cost

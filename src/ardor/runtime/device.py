@@ -14,26 +14,35 @@ import torch
 from torch import Tensor, nn
 
 from ardor.errors import ArdorError
+from ardor.runtime import waiting
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
+from ardor.runtime.seeds import Streams
 
 M = TypeVar("M", bound=nn.Module)
+SEVERAL = 2**17  # numbers that torch computes with all threads: four times what it leaves to one
 
 
 @dataclass
 class Runtime:
-    """The device a run uses, its seed, and who is told of progress."""
+    """The device a run uses, its seed, and where it reports progress."""
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     seed: int = 0
     report: Callable[[Progress], None] = unwatched
     stopping: bool = False  # a signal asked the run to save and end
     clock: Callable[[], float] = field(default_factory=clock_from_now)
+    streams: Streams = field(init=False)  # of random numbers
+
+    def __post_init__(self) -> None:
+        seeds = {name: self.seed_of(0, 0, at) for at, name in enumerate(("gates", "data"), 1)}
+        self.streams = Streams(self.device, **seeds)
 
     @classmethod
     def start(
         cls, device: str, seed: int, report: Callable[[Progress], None] = unwatched
     ) -> "Runtime":
         """Seeds everything random and finds the device."""
+        waiting.ask_late(torch.get_num_threads(), torch.ones(SEVERAL).exp)
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
@@ -48,18 +57,18 @@ class Runtime:
         return batch.to(self.device, memory_format=torch.channels_last)
 
     def shuffled(self, count: int, *key: int) -> Tensor:
-        """A permutation by the seed and `key` alone, so that an epoch can be redone."""
+        """A permutation that depends on the seed and `key` alone: an epoch can be redone."""
         generator = torch.Generator().manual_seed(self.seed_of(*key))
         return torch.randperm(count, generator=generator)
 
     def seed_of(self, *key: int) -> int:
-        """A seed that follows from the run's and `key`."""
+        """A seed made from the seed of the run and `key`."""
         seed = np.random.SeedSequence([self.seed, *key]).generate_state(1, np.uint64)[0]
         return int(seed) >> 1
 
     @contextmanager
     def apart(self, *key: int) -> Iterator[None]:
-        """Random numbers of the CPU by the seed and `key` alone; those outside go on as before."""
+        """Random numbers of the CPU depend on the seed and `key` alone; outside nothing changes."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self.seed_of(*key))
             yield

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and read only if they are such."""
+"""Files that are written completely or not at all, and checked as they are read."""
 
 import errno
 import json
@@ -16,15 +16,17 @@ from typing import Any, BinaryIO
 from ardor.errors import ArdorError, reason
 from ardor.runtime.lock import STAMP, check_held, ended, stamp
 
-UNFINISHED = re.compile(STAMP.pattern + r"\.\w+\.part")  # what a file or folder is called till then
+UNFINISHED = re.compile(
+    STAMP.pattern + r"\.\w+\.part"
+)  # names of files and folders that are still being written
 
-LARGEST = 64 * 2**20  # bytes of a JSON file, which need some twenty times as many in memory
-DEEPEST = 20  # lists or objects in one another
+LARGEST = 64 * 2**20  # bytes of a JSON file, which takes some twenty times as many in memory
+DEEPEST = 20  # levels of lists or objects in one another
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns what a disk can refuse into an error that says so."""
+    """Turns errors of the disk into an ArdorError that says so."""
     check_held(path)
     try:
         yield
@@ -37,7 +39,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, content: bytes | str) -> None:
-    """Puts a file in place in one move; a reader sees the old one or the new one."""
+    """Puts a file in place in one move: a reader sees the old one or the new one."""
     data = content.encode() if isinstance(content, str) else content
     with writing(path):
         _make_parent(path)
@@ -57,7 +59,7 @@ def write(path: Path, content: bytes | str) -> None:
 def _make_parent(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:  # which says nothing: what exists is not a folder
+    except FileExistsError as error:  # a clearer message: what exists is not a folder
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
 
 
@@ -77,7 +79,7 @@ def write_json(path: Path, content: Any) -> None:
 def opened(path: Path, most: int = LARGEST) -> Iterator[BinaryIO]:
     """A regular file of at most so many bytes, to read; an OSError if it is anything else.
 
-    It never waits: a pipe or a device in the place of a file might never end.
+    It never waits, as a pipe or a device in the place of a file might never end.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
@@ -97,7 +99,7 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
 
 
 def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
-    """What a JSON text says; a ValueError where it is none, or not `plain`."""
+    """The content of a JSON text; a ValueError if it is not JSON, or not `plain`."""
     try:
         return plain(json.loads(text), finite=finite)
     except RecursionError as error:
@@ -105,7 +107,7 @@ def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
 
 
 def plain(content: Any, *, finite: bool = False) -> Any:
-    """The content, unless it is deeper or has larger numbers than any file of Ardor's: ValueError.
+    """The content; a ValueError if it is deeper or has larger numbers than any file of Ardor's.
 
     Lists a thousand deep or numbers of hundreds of digits would fail wherever they are used.
     """
@@ -129,7 +131,7 @@ def _below(content: Any) -> Iterable[Any]:
 
 
 def too_deep() -> ValueError:
-    """The error for lists in lists in lists."""
+    """The error for lists or objects that are nested too deeply."""
     return ValueError(f"lists or objects are in one another more than {DEEPEST} times")
 
 
@@ -146,7 +148,7 @@ def read_json(path: Path, *, finite: bool = True) -> Any:
 
 
 def read_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The lines of a log, each with what it says; without those that a killed run has cut off."""
+    """The lines of a log, each with its content; without one that a killed run has cut off."""
     if not path.exists():
         return
     try:
@@ -161,7 +163,7 @@ def read_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
-    """What a line says of an epoch of a stage, if it does."""
+    """The content of a line, if it is about an epoch of a stage."""
     try:
         entry = parse_json(line)
     except ValueError:
@@ -185,10 +187,10 @@ def read_object(path: Path, form: int) -> dict[str, Any]:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill that appears as `path` when all is written; never over one with files."""
-    with _beside(path) as filling:
-        # Others may be making theirs just now.
-        _remove(left for left in path.parent.glob(".*.part") if ended(left.name))
+    """A folder to fill that becomes `path` when complete; never over one with files."""
+    with _hidden_folder(path) as filling:
+        # Only of processes that have ended: others may be writing theirs now.
+        _remove(place for place in path.parent.glob(".*.part") if ended(place.name))
         yield filling
         with writing(path):
             filling.rename(path)
@@ -196,8 +198,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill that takes the place of `path` when all is written."""
-    with _beside(path) as filling, _beside(path) as before:
+    """A folder to fill that takes the place of `path` when complete."""
+    with _hidden_folder(path) as filling, _hidden_folder(path) as before:
         yield filling
         with writing(path):
             try:
@@ -211,8 +213,8 @@ def replaced_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """An empty hidden folder next to `path`; what is left of it goes at the end."""
+def _hidden_folder(path: Path) -> Iterator[Path]:
+    """An empty hidden folder next to `path`; removed at the end if it is still there."""
     with writing(path):
         _make_parent(path)
         folder = Path(tempfile.mkdtemp(".part", f".{stamp()}.", path.parent))
@@ -224,7 +226,7 @@ def _beside(path: Path) -> Iterator[Path]:
 
 
 def check_links(folder: Path) -> None:
-    """An ArdorError where a link in a folder leads out of it: what is done there ends there."""
+    """An ArdorError where a link in a folder leads out of it, so that nothing outside changes."""
     inside = Path(os.path.realpath(folder))
     for place, folders, names in os.walk(folder):
         for path in (Path(place, name) for name in (*folders, *names)):
@@ -236,17 +238,17 @@ def check_links(folder: Path) -> None:
 
 
 def clean(folder: Path) -> None:
-    """Removes what killed processes have left unfinished in a folder that nobody else uses."""
+    """Removes the unfinished files of killed processes in a folder that nobody else uses."""
     for place in (folder, *folder.iterdir()):
         if place.is_dir() and not place.is_symlink():
             _remove(place.glob(".*.part"))
 
 
 def _remove(unfinished: Iterable[Path]) -> None:
-    for left in unfinished:
-        if not UNFINISHED.fullmatch(left.name):
-            continue  # someone else's
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
+    for path in unfinished:
+        if not UNFINISHED.fullmatch(path.name):
+            continue  # not written by Ardor
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
         else:
-            left.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
-"""Who uses a folder: one process at a time, also on a disk that several machines share.
+"""A folder is used by one process at a time, also on a disk that several machines share.
 
-Whoever wants it puts a file of its own there, and then looks for those of others. A name is never
-used twice, so that the file of a process that has ended can be removed by anyone, at any time.
+A process that wants the folder puts a lock file of its own there, and then looks for those of
+others. A name is never used twice, so that the file of a process that has ended can be removed by
+anyone, at any time.
 """
 
 import functools
@@ -20,14 +21,14 @@ from platform import node
 from ardor.errors import ArdorError
 
 STAMP = re.compile(r"\.(?:lock-)?([0-9a-f]{8})-(\d+)-(\d+)\b")
-BEAT, SILENT = 30.0, 300.0  # seconds: signs of life, and how long without any is a sign of death
-TURN = 2.0  # seconds in which one of two that came at once steps back
-_held: dict[Path, Path] = {}  # file of this process -> the folder it is for
+BEAT, SILENT = 30.0, 300.0  # seconds between signs of life; without one for so long: it ended
+TURN = 2.0  # seconds in which one of two that came at the same time gives up
+_held: dict[Path, Path] = {}  # lock file of this process -> the folder it is for
 
 
 @contextmanager
 def hold(folder: Path) -> Iterator[None]:
-    """Has the folder to oneself; an ArdorError names who has it. Nests within a thread."""
+    """The folder is for this thread alone, which may nest; an ArdorError names who else uses it."""
     folder = folder.absolute()
     own = folder / f".lock-{stamp()}-{threading.get_ident()}"
     if own in _held:
@@ -48,7 +49,7 @@ def hold(folder: Path) -> Iterator[None]:
 
 
 def check_held(path: Path) -> None:
-    """An ArdorError where a folder in use, in which `path` is, is no longer where it was."""
+    """An ArdorError if `path` is in a folder that this process held and has lost."""
     inside = path.absolute()
     for own, folder in list(_held.items()):
         if inside.is_relative_to(folder) and not own.exists():
@@ -60,7 +61,7 @@ def check_held(path: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """What tells apart the machines, and the containers, in which a process can have a number."""
+    """A key for this machine or container: within it, the number of a process is unique."""
     facts = [node()]
     with suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -69,12 +70,12 @@ def _machine() -> str:
 
 
 def stamp() -> str:
-    """A name that only this process ever has: its machine, its number, when it was started."""
+    """A name that only this process ever has: of its machine, number and start."""
     return f"{_machine()}-{os.getpid()}-{_started(os.getpid()) or 0}"
 
 
 def ended(name: str) -> bool:
-    """Whether the process whose stamp a file's name holds has ended; False where none can tell."""
+    """Whether the process whose stamp is in a file's name has ended; False if it is not known."""
     found = STAMP.match(name)
     if not found or found[1] != _machine():
         return False
@@ -89,7 +90,7 @@ def ended(name: str) -> bool:
 
 
 def _started(process: int) -> int | None:
-    """When a process was started, in ticks of its machine; 0 if it is dead, None if unknown."""
+    """When a process was started, in ticks of its machine; 0 if it has ended, None if unknown."""
     try:
         state, *rest = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError):
@@ -98,15 +99,19 @@ def _started(process: int) -> int | None:
 
 
 def _put(own: Path) -> None:
-    """The file that says who is here, and since when."""
+    """Writes the lock file: who uses the folder, and since when."""
     owner = {
         "host": node(),
         "process": os.getpid(),
         "since": datetime.now().astimezone().isoformat(" ", "seconds"),
     }
+    part = own.with_name(f".{stamp()}.{threading.get_ident()}.part")
     try:
-        own.write_text(json.dumps(owner) + "\n")
+        part.write_text(json.dumps(owner) + "\n")
+        part.replace(own)  # whole, for those who read it at once
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         raise ArdorError(
             f"cannot write '{own}': {error.strerror}",
             "free some space, or choose a folder you may write to",
@@ -114,7 +119,7 @@ def _put(own: Path) -> None:
 
 
 def _wait_for_turn(own: Path) -> None:
-    """Waits for those that came at the same time to step back; an ArdorError if one is there."""
+    """Waits for others that came at the same time to give up; an ArdorError if one stays."""
     latest = time.monotonic() + TURN
     while others := _others(own):
         if min(others) < own or time.monotonic() > latest:
@@ -123,11 +128,11 @@ def _wait_for_turn(own: Path) -> None:
 
 
 def _others(own: Path) -> list[Path]:
-    """The files of others that are still there; those of the dead are removed."""
+    """The lock files of others that still run; those of processes that have ended are removed."""
     living = []
     for path in set(own.parent.glob(".lock-*")) - {own}:
         with suppress(FileNotFoundError):
-            # By the clock of the disk alone: those of two machines may differ.
+            # By the clock of the disk alone, as the clocks of two machines may differ.
             silent = own.stat().st_mtime - path.stat().st_mtime
             if ended(path.name) or (silent > SILENT and _machine() not in path.name):
                 path.unlink()
@@ -144,7 +149,7 @@ def _in_use(path: Path) -> ArdorError:
         who = "another process"
     return ArdorError(
         f"'{path.parent}' is in use by {who}",
-        f"wait until it has ended, or stop it; if it is no more, delete '{path}'",
+        f"wait until it has ended, or stop it; if it no longer runs, delete '{path}'",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a step will need of the machine's memory, before the first step."""
+"""How much memory a step will need, estimated before the first step."""
 
 import ctypes
 import gc
@@ -10,16 +10,16 @@ import torch
 from torch import nn
 
 from ardor.errors import ArdorError
-from ardor.runtime.room import left, size
+from ardor.runtime.available import available_memory, size
 from ardor.runtime.seeds import random_states, restore_random_states
 
-TRIED = (2, 8)  # images of the two passes that are measured
-# Of the weights: gradients, two moments of an optimiser, and one on the way to a checkpoint.
+TRIED = (2, 8)  # images in the two passes that are measured
+# Copies of the weights: gradients, two moments of an optimiser, one while writing a checkpoint.
 COPIES = 4
-WASTE = 1.1  # what the allocator loses between tensors, as seen on supernets of 1 to 4 GB
-# What must be free, as a multiple of the need: with layers that keep many tensors glibc 2.36, which
-# cannot use an aligned block again for one of its own size, was seen to lose half as much again.
-ROOM = 1.6
+WASTE = 1.1  # lost by the allocator between tensors, measured on supernets of 1 to 4 GB
+# The memory that must be free, as a multiple of the need: with layers that keep many tensors glibc
+# 2.36, which cannot reuse an aligned block for one of its own size, was seen to lose half as much.
+MARGIN = 1.6
 
 
 class _Allocated(ctypes.Structure):
@@ -43,30 +43,35 @@ class Need:
         """With so many images at a time."""
         return self.fixed + self.image * images
 
-    def fits(self, images: int, there: float) -> bool:
-        """Whether so many at a time are safe with what is there."""
-        return ROOM * self.of(images) <= there
+    def fits(self, images: int, available: float) -> bool:
+        """Whether so many at a time are safe with the memory available."""
+        return MARGIN * self.of(images) <= available
 
 
 def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
-    """What a step needs, from small forward passes; None where nobody counts the bytes.
+    """The memory that a step needs, from small forward passes; None if the bytes cannot be counted.
 
-    A step holds the most when it turns from forward to backward, so that the graph of a forward
-    pass is what is measured. Random states and statistics of the net are as before afterwards.
+    A step needs the most between forward and backward pass, and so the graph of a forward pass is
+    measured. Random states and statistics of the net are put back afterwards.
     """
     device = next(net.parameters()).device
     buffers = [(buffer, buffer.clone()) for buffer in net.buffers()]
     states = random_states()
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()  # or garbage of before might leave in between
     try:
-        # The first pass also fills caches that stay.
+        # The first pass is not counted: it also fills caches that are kept.
         _, few, more = (_held(device, forward, images) for images in (TRIED[0], *TRIED))
     finally:
+        if collecting:
+            gc.enable()
         restore_random_states(*states)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
     image = (more - few) / (TRIED[1] - TRIED[0])
-    if image <= 0:  # another allocator than the one that was asked
+    if image <= 0:  # tensors are allocated by another allocator than the one measured
         return None
     weights = sum(p.numel() * p.element_size() for p in net.parameters())
     fixed = max(0.0, few - TRIED[0] * image)
@@ -75,7 +80,6 @@ def need(net: nn.Module, forward: Callable[[int], object]) -> Need | None:
 
 def _held(device: torch.device, forward: Callable[[int], object], images: int) -> int:
     """Bytes that the result of a pass holds on to."""
-    gc.collect()  # or garbage of before might leave in between
     before = in_use(device)
     graph = forward(images)
     held = in_use(device) - before
@@ -92,41 +96,43 @@ def in_use(device: torch.device) -> int:
     except (OSError, AttributeError):
         return 0
     ask.restype = _Allocated
-    found = ask()
-    return int(found.mapped + found.used)  # large tensors have mappings of their own
+    counts = ask()
+    return int(counts.mapped + counts.used)  # large tensors have mappings of their own
 
 
 def free(device: torch.device, root: Path = Path("/")) -> float:
     """Bytes that may still be taken; infinite where that is not known."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
-    return left(root) if device.type == "cpu" else float("inf")
+    return available_memory(root) if device.type == "cpu" else float("inf")
 
 
-def said(needed: float, there: float) -> str:
+def in_words(needed: float, available: float) -> str:
     """The estimate in words."""
-    free = f", {size(there)} are free" if there < float("inf") else ""
+    free = f", {size(available)} are free" if available < float("inf") else ""
     return f"a step needs about {size(needed)} of memory{free}"
 
 
-def micro_batches_that_fit(needed: Need, there: float, *, images: int, micro_batches: int) -> int:
-    """The fewest micro-batches, not below those asked for, in which a step fits; 0 if none."""
+def micro_batches_that_fit(
+    needed: Need, available: float, *, images: int, micro_batches: int
+) -> int:
+    """The fewest micro-batches, not below `micro_batches`, in which a step fits; 0 if none."""
     counts = range(micro_batches, max(micro_batches, images // 2) + 1)
-    return next((n for n in counts if needed.fits(-(-images // n), there)), 0)
+    return next((n for n in counts if needed.fits(-(-images // n), available)), 0)
 
 
-def check(section: str, needed: Need, there: float, *, images: int, micro_batches: int) -> None:
+def check(section: str, needed: Need, available: float, *, images: int, micro_batches: int) -> None:
     """An ArdorError where a step does not fit, with the number of parts in which it would."""
     part = -(-images // micro_batches)
-    if needed.fits(part, there):
+    if needed.fits(part, available):
         return
-    fitting = micro_batches_that_fit(needed, there, images=images, micro_batches=micro_batches)
+    fitting = micro_batches_that_fit(needed, available, images=images, micro_batches=micro_batches)
     hint = "use a smaller network: --set space.channels, or a shorter space.layout"
     if fitting:
         smaller = -(-images // fitting)
         hint = f"compute it {smaller} images at a time: --set {section}.accumulate={fitting}"
     raise ArdorError(
         f"a step with {part} images at a time needs about {size(needed.of(part))} of memory, "
-        f"safely {size(ROOM * needed.of(part))}; {size(there)} are free",
+        f"safely {size(MARGIN * needed.of(part))}; {size(available)} are free",
         hint,
     )

@@ -1,4 +1,4 @@
-"""Where a result comes from: what it must carry to be made again."""
+"""Where a result comes from: the facts it must carry to be made again."""
 
 import functools
 import platform
@@ -11,7 +11,7 @@ FORMAT = 1
 
 
 def about(command: str) -> dict[str, Any]:
-    """What a result must carry to be made again: command, commit, versions, machine."""
+    """The facts from which a result can be made again: command, commit, versions, machine."""
     packages = ("ardor", "torch", "numpy", "onnxruntime")
     return {
         "format": FORMAT,
@@ -24,16 +24,16 @@ def about(command: str) -> dict[str, Any]:
 
 @functools.cache
 def commit() -> str:
-    """The commit that this Ardor's source is at; "" where it is no checkout of it."""
+    """The commit that Ardor's source is at; "" where the source is not in a git checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         # Another repository may lie around an installed Ardor: it does not track this file.
-        asked = subprocess.run(
+        tracked = subprocess.run(
             [*git, "ls-files", Path(__file__).name], capture_output=True, text=True
         )
-        said = subprocess.run(
+        described = subprocess.run(
             [*git, "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True
         )
     except OSError:
         return ""
-    return said.stdout.strip() if asked.stdout.strip() else ""
+    return described.stdout.strip() if tracked.stdout.strip() else ""

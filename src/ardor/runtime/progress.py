@@ -1,4 +1,4 @@
-"""How far a stage is, for whoever watches."""
+"""Reports of how far a stage is."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stage is, for whoever watches."""
+    """How far a stage is, for a terminal or any other observer."""
 
     stage: str
     epoch: int
@@ -16,10 +16,11 @@ class Progress:
     seconds_left: float
     terms: Mapping[str, float]  # means of this epoch so far
     note: str = ""  # what has just happened, if it is worth a line
+    held_out_accuracy: float | None = None  # after the last epoch, on images not learned from
 
 
 def unwatched(progress: Progress) -> None:
-    """Nobody watches."""
+    """Ignores the report."""
 
 
 def clock_from_now() -> Callable[[], float]:

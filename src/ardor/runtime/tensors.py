@@ -1,4 +1,4 @@
-"""Tensors on disk: safetensors with facts and a checksum, whole or refused."""
+"""Tensors on disk: safetensors with facts and a checksum; a damaged file is refused."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ DAMAGED = "put back a whole copy, or delete the file and go on: ardor resume doe
 
 
 def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """One safetensors file with JSON facts and a checksum, written whole or not at all.
+    """Writes a safetensors file with JSON facts and a checksum, completely or not at all.
 
     Strides are kept: a momentum laid out differently could round differently, and a resumed run
     would no longer equal an unbroken one.
@@ -34,7 +34,7 @@ def save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) ->
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save` wrote; an ArdorError if the file was cut, edited or written by something else."""
+    """The tensors and facts that `save` wrote; an ArdorError if the file was cut or changed."""
     try:
         header, tensors = _read(path)
     except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
@@ -58,7 +58,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a safetensors file says of itself, and its tensors."""
+    """The header of a safetensors file, and its tensors."""
     with opened(path, most=sys.maxsize), safetensors.safe_open(path, framework="pt") as file:
         header = parse_json((file.metadata() or {}).get("ardor", "{}"))
         if not isinstance(header, dict):
@@ -69,25 +69,30 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _content(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Facts and strides; a ValueError where the text has none."""
     content = parse_json(text)
-    found = content if isinstance(content, dict) else {}
-    facts, strides = found.get("facts"), found.get("strides")
+    entries = content if isinstance(content, dict) else {}
+    facts, strides = entries.get("facts"), entries.get("strides")
     if not isinstance(facts, dict) or not isinstance(strides, dict):
         raise ValueError("it has no objects 'facts' and 'strides'")
     return facts, strides
 
 
 def _laid_out(name: str, tensors: Mapping[str, Tensor], stride: Any) -> Tensor:
-    """A tensor with that stride in memory; a ValueError unless its elements just fill it."""
+    """A tensor with that stride in memory; a ValueError if elements overlap or leave gaps."""
     shape = list(tensors[name].shape) if name in tensors else []
-    whole = isinstance(stride, list) and all(type(step) is int for step in stride)
-    if name not in tensors or not whole or len(stride) != len(shape) or not _dense(shape, stride):
+    integers = isinstance(stride, list) and all(type(step) is int for step in stride)
+    if (
+        name not in tensors
+        or not integers
+        or len(stride) != len(shape)
+        or not _dense(shape, stride)
+    ):
         raise ValueError(f"strides of '{name}' are {stride!r}, of a tensor of {shape}")
     empty = torch.empty_strided(shape, stride, dtype=tensors[name].dtype)
     return empty.copy_(tensors[name])
 
 
 def _dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether elements lie side by side, in whatever order, none over another."""
+    """Whether elements lie side by side in some order, without gaps or overlaps."""
     filled = 1
     for step, size in sorted(zip(stride, shape, strict=True)):
         if size > 1 and step != filled:

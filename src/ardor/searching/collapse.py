@@ -1,51 +1,53 @@
-"""Collapse: a search that drifts towards cells in which nothing is learned, and how to tell.
+"""Collapse: signs that a search drifts towards cells without weights, in which nothing is learned.
 
-What has no weights needs no training, so that gates come to like it while the rest still learns:
-left for long, DARTS fills its cells with skip connections (Zela et al. 2020, "Understanding and
+Operations without weights need no training, so gates favour them while the others still learn:
+after many epochs DARTS fills its cells with skip connections (Zela et al. 2020, "Understanding and
 Robustifying Differentiable Architecture Search"). A kind of cell has collapsed where, of four kept
 edges or more and for two epochs in a row, at least three quarters of the kept operations are skip
 connections; or at least three quarters are pools, or all are skip connections or pools.
 
-Why so: with fewer edges than four one decision would be more than a quarter, and from one epoch to
-the next single decisions come and go. Of the normal cells that DARTS publishes, which do well, one
-has 3 skip connections of 8. Pools do not count in a reduction cell beside cells of another kind:
-shrinking is what it is for, and both that DARTS publishes are pools and skip connections alone.
+Why these limits: with fewer than four edges one decision would be more than a quarter, and single
+decisions change from one epoch to the next. Of the normal cells that DARTS publishes, which do
+well, one has 3 skip connections of 8. Pools do not count in a reduction cell if there are cells of
+another kind: it is there to shrink, and both that DARTS publishes consist of pools and skip
+connections alone.
 
-Before that the loss of held-out images bends ever more sharply in the gates (see watch.py).
+Before a collapse the curvature of the held-out loss in the gates grows (see monitor.py).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import torch
 
-from ardor.architecture import Architecture, Choice, cell_name, family, kind_of
+from ardor.architecture import Architecture, Choice, Place
 from ardor.bayes.divergences import entropy
 
 FEWEST = 4  # kept edges
 MOST = 0.75  # of the kept operations
-SORTS = {"skip": "skip connections", "pool": "pools"}
+SORTS = {"skip": "skip connections", "pool": "pools"}  # family -> its name in warnings
 
-WINDOW, GROWTH = 5, 0.75  # Zela et al. 2020, section 4: epochs, and the quotient of their means
+WINDOW, GROWTH = 5, 0.75  # Zela et al. 2020, section 4: epochs, and the ratio of their means
 
 
 @dataclass(frozen=True)
 class OperationCounts:
-    """What an architecture keeps in one kind of cell, or in all of them."""
+    """How many operations an architecture keeps in one kind of cell, or in all cells."""
 
     operations: Mapping[str, int]  # how many of each
     edges: int
+    families: Mapping[str, int]  # how many operations of each
 
     @property
     def total(self) -> int:
         """Operations in all."""
         return sum(self.operations.values())
 
-    def count(self, sort: str) -> int:
-        """Operations of a sort."""
-        return sum(n for name, n in self.operations.items() if family(name) == sort)
+    def count(self, family: str) -> int:
+        """Operations of a family."""
+        return self.families.get(family, 0)
 
     def numbers(self) -> dict[str, float]:
         """Shares of skip connections and pools; variety, the entropy of operations in nats."""
@@ -54,48 +56,50 @@ class OperationCounts:
         return {**shares, "op_entropy": entropy(counts / max(1, self.total)).item()}
 
 
-def kept_by(choices: Sequence[Choice], architecture: Architecture) -> dict[str, OperationCounts]:
-    """Place, such as "normal" -> what is kept there; `choices` are those of operations."""
-    places: dict[str, list[tuple[str, ...]]] = {}
+def kept_by(choices: Sequence[Choice], architecture: Architecture) -> dict[Place, OperationCounts]:
+    """The kept operations of each place (a kind of cell, or a cell); `choices` are op choices."""
+    places: dict[Place, list[Choice]] = {}
     for choice in choices:
-        places.setdefault(place_of(choice), []).append(architecture.options[choice.name])
-    return {
-        place: OperationCounts(
-            dict(Counter(o for kept in edges for o in kept)), sum(map(bool, edges))
-        )
-        for place, edges in places.items()
-    }
+        places.setdefault(choice.place, []).append(choice)
+    return {place: _counted(there, architecture) for place, there in places.items()}
 
 
-def together(places: Mapping[str, OperationCounts]) -> OperationCounts:
-    """All kinds of cells as one."""
-    operations: Counter[str] = Counter()
-    for kept in places.values():
+def _counted(choices: Sequence[Choice], architecture: Architecture) -> OperationCounts:
+    """The kept operations of the choices of one place."""
+    kept = [(choice, option) for choice in choices for option in architecture.options[choice.name]]
+    return OperationCounts(
+        dict(Counter(option for _, option in kept)),
+        sum(bool(architecture.options[choice.name]) for choice in choices),
+        dict(Counter(choice.family(option) for choice, option in kept)),
+    )
+
+
+def together(places: Iterable[OperationCounts]) -> OperationCounts:
+    """The sum of several counts."""
+    operations, families, edges = Counter[str](), Counter[str](), 0
+    for kept in places:
         operations.update(kept.operations)
-    return OperationCounts(dict(operations), sum(kept.edges for kept in places.values()))
+        families.update(kept.families)
+        edges += kept.edges
+    return OperationCounts(dict(operations), edges, dict(families))
 
 
-def place_of(choice: Choice) -> str:
-    """The kind of cell, or the cell, that a choice is made in."""
-    return choice.name.rpartition("/")[0]
-
-
-def collapses(places: Mapping[str, OperationCounts]) -> dict[str, str]:
-    """The places that look collapsed, each with what is wrong there."""
-    kinds = {kind_of(place) for place in places}
+def collapses(places: Mapping[Place, OperationCounts]) -> dict[str, str]:
+    """The names of the places that look collapsed, each with the reason in words."""
+    kinds = {place.kind for place in places}
     found = {}
     for place, kept in places.items():
-        shrinks = kind_of(place) == "reduce" and len(kinds) > 1
-        if kept.edges >= FEWEST and (said := _collapse(kept, ["skip"] if shrinks else [*SORTS])):
+        shrinks = place.shrinks and len(kinds) > 1
+        if kept.edges >= FEWEST and (worst := _collapse(kept, ["skip"] if shrinks else [*SORTS])):
             what = "edges" if kept.edges == kept.total else "operations"
-            found[place] = (
-                f"{said[0]} of {kept.total} {what} of the {cell_name(place)} are {said[1]}"
+            found[place.name] = (
+                f"{worst[0]} of {kept.total} {what} of the {place.title} are {worst[1]}"
             )
     return found
 
 
 def _collapse(kept: OperationCounts, sorts: Sequence[str]) -> tuple[int, str] | None:
-    """How many operations are of what sort, where that is too many."""
+    """The number of operations without weights and their name, if there are too many."""
     for sort in sorts:
         if kept.count(sort) >= MOST * kept.total:
             return kept.count(sort), SORTS[sort]
@@ -105,9 +109,9 @@ def _collapse(kept: OperationCounts, sorts: Sequence[str]) -> tuple[int, str] | 
 
 
 def growth(curvatures: Sequence[float]) -> float | None:
-    """How many times as large as in the five epochs before the mean of the last five is.
+    """The mean of the last five epochs as a multiple of that of the five before; None if harmless.
 
-    Where it counts as a sign (Zela et al. 2020, section 4): past 1 / 0.75, and all of it positive.
+    It is a sign of collapse (Zela et al. 2020, section 4) above 1 / 0.75, if all are positive.
     """
     before, now = curvatures[-2 * WINDOW : -WINDOW], curvatures[-WINDOW:]
     if len(before) < WINDOW or min(*before, *now) <= 0 or fmean(before) >= GROWTH * fmean(now):

@@ -1,17 +1,21 @@
 """How gates learn: the loss of a search step, its gradient one weight step ahead, and curvature."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
 
+from ardor.architecture import Choice
 from ardor.bayes import Gates
-from ardor.bayes.curvature import gauss_newton_diagonal
-from ardor.methods import Curvature, Method
+from ardor.bayes.curvature import LogitsAt, gauss_newton_diagonal
+from ardor.layers.norms import add_statistics_, measured, norms_of, remove_statistics_
+from ardor.methods import Method
 from ardor.spaces import Net
 from ardor.training.objective import Batch, Loss, likelihood, objective, to_device
+
+Draws = Callable[[], AbstractContextManager[None]]  # a stream of random numbers
 
 
 def searching(
@@ -22,12 +26,16 @@ def searching(
     *,
     smoothing: float,
     micro_batches: int = 1,
+    drawing: Draws = nullcontext,  # the stream of the method's random numbers
 ) -> Loss:
     """The objective of a search step under one draw of the gates."""
-    gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
+    with drawing():
+        gates = to_device(method.sample(len(batch.labels), progress), batch.images.device)
     fit = likelihood(net, batch, gates, smoothing=smoothing, micro_batches=micro_batches)
-    fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
-    return objective(fit, method.penalty(gates, net, progress), dataset_size=batch.dataset_size)
+    with drawing():
+        fit = {**fit, **to_device(method.per_image(progress), batch.images.device)}
+        penalty = method.penalty(gates, net, progress)
+    return objective(fit, penalty, dataset_size=batch.dataset_size)
 
 
 def unrolled_gradients_(
@@ -77,7 +85,7 @@ def _split(
 
 @contextmanager
 def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) -> Iterator[None]:
-    """The weights, for a while, `size` times `step` away; then exactly what they were."""
+    """Moves the weights by `size` times `step` inside the block, and restores them exactly."""
     before = [w.detach().clone() for w in weights]
     try:
         with torch.no_grad():
@@ -90,52 +98,66 @@ def moved(weights: Sequence[nn.Parameter], step: Sequence[Tensor], size: float) 
                 weight.copy_(old)
 
 
-def curvature_of(
-    net: Net, method: Method, batches: Sequence[Batch], *, micro_batches: int = 1
-) -> Curvature:
+class GateCurvature:
     """The curvature of the data's likelihood in the gates, with the net's statistics frozen."""
-    copies = {choice.name: choice.copies for choice in method.space.choices}
 
-    def curvature(gates: Gates) -> Gates:
-        total: dict[str, Tensor] = {}
-        for batch in batches:
-            gates = to_device(gates, batch.images.device)
-            with frozen_statistics(net, batch.images, gates):
-                for images in batch.images.tensor_split(micro_batches):
-                    each = {n: g.expand(copies[n], len(images), -1) for n, g in gates.items()}
-                    for name, diagonal in gauss_newton_diagonal(partial(net, images), each).items():
-                        total[name] = total.get(name, torch.zeros_like(diagonal)) + diagonal
-        seen = sum(len(batch.labels) for batch in batches)
-        return {name: diagonal * batches[0].dataset_size / seen for name, diagonal in total.items()}
+    def __init__(
+        self,
+        net: Net,
+        choices: Sequence[Choice],
+        gather: Callable[[], Sequence[Batch]],
+        *,
+        micro_batches: int = 1,
+        drawing: Draws = nullcontext,  # the stream for noise of the net, and for drawn labels
+    ) -> None:
+        self.net, self.micro_batches, self.drawing = net, micro_batches, drawing
+        self.copies = {choice.name: choice.copies for choice in choices}
+        self.gather = cache(gather)  # only when called: most methods need no curvature
 
-    return curvature
+    def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
+        """The Gauss-Newton diagonal, as `methods.Curvature` describes it."""
+        batches = self.gather()
+        with self.drawing():
+            pieces = [
+                gauss_newton_diagonal(logits_at, each, per_image=per_image, samples=samples)
+                for batch in batches
+                for logits_at, each in self.pieces(batch, gates)
+            ]
+        found = {name: torch.cat([piece[name] for piece in pieces], 1) for name in gates}
+        if per_image:
+            return found
+        share = sum(len(batch.labels) for batch in batches) / batches[0].dataset_size
+        return {name: each.sum(1, keepdim=True) / share for name, each in found.items()}
+
+    def pieces(self, batch: Batch, gates: Gates) -> Iterator[tuple[LogitsAt, Gates]]:
+        """For each micro-batch its logits as a function of gates, and the gates by image."""
+        gates = to_device(gates, batch.images.device)
+        with frozen_statistics(self.net, batch.images, gates):
+            for images in batch.images.tensor_split(self.micro_batches):
+                sizes = {name: (self.copies[name], len(images), -1) for name in gates}
+                yield (
+                    partial(self.net, images),
+                    {name: gate.expand(sizes[name]) for name, gate in gates.items()},
+                )
 
 
 @contextmanager
 def frozen_statistics(net: Net, images: Tensor, gates: Gates) -> Iterator[None]:
     """The net in evaluation with the batch statistics of these images held as constants.
 
-    A supernet normalises by the statistics of its batch, so that one image's gates would act on
-    another's logits; frozen, each image stands alone. Nothing of the net is changed afterwards.
+    A supernet normalises by the statistics of its batch, so that one image's gates would change
+    another's logits; with frozen statistics images are independent. The net is restored at the end.
     """
-    norms = [
-        m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and not m.track_running_stats
-    ]
+    norms = [norm for norm in norms_of(net) if not norm.track_running_stats]
     was_training = net.training
     for norm in norms:
-        norm.track_running_stats, norm.momentum = True, 1.0
-        norm.running_mean = torch.zeros(norm.num_features, device=images.device)
-        norm.running_var = torch.ones(norm.num_features, device=images.device)
-        norm.train()
+        add_statistics_(norm, images.device)
     try:
-        with torch.no_grad():
-            for module in net.modules():
-                module.training = module in norms
-            net(images, gates)
         net.eval()
+        with torch.no_grad(), measured(norms):
+            net(images, gates)
         yield
     finally:
         for norm in norms:
-            norm.track_running_stats, norm.momentum = False, 0.1
-            norm.running_mean = norm.running_var = None
+            remove_statistics_(norm)
         net.train(was_training)

@@ -1,19 +1,18 @@
-"""HeldOut at the held-out images: how the supernet does on them, and which draw does best."""
+"""Scores of the supernet on held-out images, and the ranking of drawn architectures by them."""
 
 from ardor.bayes import Gates
 from ardor.data import Images, Normalise
 from ardor.methods import Method
 from ardor.models.scores import logits_of, scores
 from ardor.searching.result import Candidate
-from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net
 from ardor.training.loop import ResumableLoop
 
-CURVE = 1024  # images that a point of a curve is of, where nothing else hangs on it
+CURVE = 1024  # images for the scores of an epoch, if those are only shown and decide nothing
 
 
 class HeldOut:
-    """What a search sees of the images that it holds out, as far as there is time to look."""
+    """Scores the supernet on held-out images, on fewer of them if time is short."""
 
     def __init__(
         self,
@@ -21,22 +20,20 @@ class HeldOut:
         images: Images,
         normalise: Normalise,
         stage: ResumableLoop,
-        config: SearchConfig,
         *,
-        least: int,
+        every_image: bool,  # after every epoch; otherwise `CURVE` of them
+        least: int,  # images in any case
     ) -> None:
         self.net, self.images, self.normalise = net, images, normalise
         self.stage, self.least = stage, least
-        # After an epoch: all, where they decide which is the best, or tell what a look costs.
-        whole = config.keeps_best or bool(config.time)
-        self.share = 1.0 if whole else min(1.0, CURVE / len(images))
+        self.share = 1.0 if every_image else min(1.0, CURVE / len(images))
 
     def after_epoch(self, gates: Gates) -> dict[str, float]:
-        """How the supernet does under the gates of an epoch."""
+        """The scores of the supernet under the gates of an epoch."""
         return self.measure(gates, self.share)
 
     def measure(self, gates: Gates, share: float = 1.0) -> dict[str, float]:
-        """How the supernet does on a share of the images under these gates."""
+        """The scores of the supernet on a share of the images under these gates."""
         images, runtime = self.images, self.stage.runtime
         share = min(share, self.stage.timetable.share)
         if share < 1:
@@ -46,9 +43,11 @@ class HeldOut:
         return scores(logits, images.labels)
 
     def rank(self, method: Method, count: int) -> tuple[Candidate, ...]:
-        """Up to so many draws of a posterior, the best first; one at least, whatever the time."""
+        """Up to `count` draws of a posterior, the best first; at least one, even without time."""
         candidates: list[Candidate] = []
-        for architecture in dict.fromkeys(method.draw(count)):
+        with self.stage.runtime.streams("gates"):
+            drawn = dict.fromkeys(method.draw(count))
+        for architecture in drawn:
             if candidates and not self.stage.in_time:
                 break
             seen = self.measure(method.space.masks(architecture))

@@ -1,14 +1,14 @@
-"""What a posterior knows, in plain numbers by name: probabilities, strengths, runners-up.
+"""The posterior in plain numbers by name: probabilities, strengths, runners-up.
 
-A posterior that decides each state of a cell by itself holds an architecture as likely as the
-product of what it decides in each state, counted in draws. Products also reach what no draw would
-show in a lifetime: the architectures of a large space, each of them unlikely.
+If a posterior decides each state of a cell independently, the probability of an architecture is the
+product over states, each estimated from counts of draws. Products also cover architectures of a
+large space that are too unlikely to be drawn even once.
 """
 
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,15 +19,15 @@ from ardor.spaces import mean_score
 
 DRAWS = 20_000
 RUNNERS_UP = 20
-LARGEST = 700.0  # whose exponential is still a float
+LARGEST = 700.0  # a larger exponent would overflow a float
 
 
 @dataclass(frozen=True)
 class Likely:
-    """An architecture, and how likely it is; beside the one found where that is another."""
+    """An architecture, and how likely it is, also compared with the one found."""
 
     architecture: Architecture
-    log_probability: float  # over many states the probability can be below any float
+    log_probability: float  # as the probability of many states can be too small for a float
     log_times: float = 0.0  # log of how many times as likely as the one found
     log_error: float = 0.0  # standard error of that, from the number of draws
 
@@ -48,12 +48,19 @@ class Likely:
 
 
 def probabilities(method: Method) -> dict[str, dict[str, float]]:
-    """Choice -> option -> probability."""
+    """Choice -> option -> probability; without widths, which may have thousands of options."""
     return named(method, method.probabilities())
 
 
+def widths(method: Method) -> dict[str, float]:
+    """Width choice -> the expected number of channels that are kept."""
+    names = {choice.name for choice in method.choices("width")}
+    shares = method.probabilities()
+    return {name: rounded(sum(mean_score(shares[name]))) for name in shares if name in names}
+
+
 def strengths(method: Method) -> dict[str, dict[str, dict[str, float]]]:
-    """Choice -> option -> quantity -> its value to six digits; without options that have left."""
+    """Choice -> option -> quantity -> its value to six digits; without removed options."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for quantity, gates in method.strengths().items():
         for choice, options in named(method, gates).items():
@@ -65,26 +72,43 @@ def strengths(method: Method) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def named(method: Method, gates: Gates) -> dict[str, dict[str, float]]:
-    """Choice -> option -> number."""
-    options = {choice.name: choice.options for choice in method.space.choices}
+    """Choice -> option -> number; without widths."""
+    options = {choice.name: choice.options for choice in method.choices("op", "edge")}
     return {
         name: dict(zip(options[name], mean_score(gate), strict=True))
         for name, gate in gates.items()
+        if name in options
     }
 
 
 def rounded(value: float) -> float:
-    """Six digits of a number: more would only make files longer."""
+    """A number to six digits, to keep files short."""
     return float(f"{value:.6g}")
+
+
+def without(
+    names: Collection[str], counts: Sequence[Counter[Decisions]]
+) -> list[Counter[Decisions]]:
+    """The counts of the other choices alone."""
+    if not names:
+        return [*counts]
+    found = []
+    for count in counts:
+        others: Counter[Decisions] = Counter()
+        for decisions, times in count.items():
+            others[tuple(pair for pair in decisions if pair[0] not in names)] += times
+        found.append(others)
+    return [others for others in found if any(others)]
 
 
 def likeliest(
     found: Architecture, counts: Sequence[Counter[Decisions]], count: int = RUNNERS_UP
 ) -> tuple[Likely, ...]:
-    """The one found, then the likeliest others, from counts of what was drawn; () without any.
+    """The found architecture, then the likeliest others, from counts of draws; () without counts.
 
-    The one found counts as a draw more: where none decides as it does, as a method that selects
-    by more than the strength may, it is held likelier than it is, but not impossible.
+    The found one counts as one more draw: a method that selects by more than strength may find one
+    that was never drawn, and it would else be impossible. The others keep the same as the found one
+    in choices that are not counted.
     """
     taken = [tuple((name, found.options[name]) for name, _ in next(iter(c))) for c in counts]
     states = [c + Counter([own]) for c, own in zip(counts, taken, strict=True)]
@@ -100,8 +124,9 @@ def _likely(
     kept: list[Decisions],
     taken: list[Decisions],
 ) -> Likely:
-    """An architecture by what it keeps of each state."""
-    options = {name: names for decision in kept for name, names in decision}
+    """The architecture that keeps these options of each state, and its likelihood."""
+    decided = {name: names for decision in kept for name, names in decision}
+    options = {**found.options, **decided}
     drawn = [(s[mine], s[own]) for s, mine, own in zip(states, kept, taken, strict=True)]
     apart = [pair for pair, a, b in zip(drawn, kept, taken, strict=True) if a != b]
     return Likely(
@@ -113,9 +138,9 @@ def _likely(
 
 
 def by_likelihood(states: Sequence[Counter[Decisions]]) -> Iterator[list[Decisions]]:
-    """What is kept of every state, the largest product of the counts first.
+    """Combinations of a decision for each state, the largest product of their counts first.
 
-    Lazily: what comes after a combination is one step down in the order of one state.
+    Lazily, with a heap: the next best after a combination goes one step down in a single state.
     """
     orders = [sorted(state.items(), key=lambda pair: (-pair[1], pair[0])) for state in states]
 

@@ -1,30 +1,30 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
-import copy
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import SGD, Adam
+from torch import Tensor
 
-from ardor.architecture import against_odds, certainty
+from ardor.architecture import Architecture, Probabilities, against_odds, certainty
 from ardor.data import Images, Normalise, augment, stratified
 from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
-from ardor.schedules import RATES
-from ardor.searching.gate_gradients import curvature_of, searching, unrolled_gradients_
+from ardor.searching.handover import cut_out
 from ardor.searching.held_out import HeldOut
-from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths
+from ardor.searching.learner import Learner
+from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, widths, without
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
-from ardor.searching.restarts import Rounds
 from ardor.searching.result import SearchResult
-from ardor.searching.shrink import hold_only_, in_a_row, leaving, take_out_, with_removed
+from ardor.searching.selection import Selection
+from ardor.searching.shrink import in_a_row, leaving, take_out_, with_removed
+from ardor.searching.undecided import ALL_KEPT, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training.accumulate import micro_batches_of
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss
-from ardor.training.optimise import held, rate_at, set_gradients_, set_rate_, weight_optimiser
+from ardor.training.optimise import rate_at
 from ardor.training.timetable import StepTimes, Timetable
 
 CURVATURE_BATCHES = 4
@@ -39,10 +39,10 @@ def search(
     run: Path,
     runtime: Runtime,
 ) -> SearchResult:
-    """Learns the gates of the supernet and draws the architecture they stand for.
+    """Learns the gates of the supernet, and draws an architecture from the posterior.
 
-    Continues from the newest checkpoint in `run`, if there is one. Images that the search holds
-    out teach the gates of a bi-level method, and rank the candidates of any.
+    Continues from the newest checkpoint in `run`, if there is one. The held-out images train the
+    gates of a bi-level method, and rank the candidates of every method.
     """
     loop = SearchLoop(space, method, halves(images, config, runtime.seed), config, run, runtime)
     with runtime.signals():
@@ -51,7 +51,7 @@ def search(
 
 
 def halves(images: Images, config: SearchConfig, seed: int) -> tuple[Images, Images]:
-    """Images for weights, and images held out; of those the search may see."""
+    """Images for weights, and held-out ones: together `fraction` of all images."""
     shares = [config.fraction * (1 - config.held_out), config.fraction * config.held_out]
     train, held_out = stratified(images.labels, shares, seed=seed)
     return images[train], images[held_out]
@@ -75,34 +75,21 @@ class SearchLoop:
         self.net = runtime.place(space.build(conv=method.conv))
         self.net.hard_gates_(method.hard)
         self.method = method.to(runtime.device)
-        self.kept = copy.deepcopy(self.method)  # of another epoch than the last
-        self.rounds = Rounds(self.method, config.rounds)
-        self.weights = list(self.net.parameters())
-        self.gates = list(self.method.parameters())
-        self.optimiser = weight_optimiser(self.net, config)
-        optimisers = {"weights": self.optimiser}
-        if self.gates:
-            self.gate_optimiser = Adam(
-                self.gates,
-                config.gate_rate,
-                betas=config.gate_betas,
-                weight_decay=config.gate_decay,
-            )
-            optimisers["gates"] = self.gate_optimiser
-        # The gates' images go round as often as the weights' do, whichever half is larger.
+        facts: dict[str, Any] = {"gate_steps": 0} if [*method.parameters()] else {}
+        self.selection = Selection(self.method, config, facts)
+        # An epoch is one pass over the images of the weights, whichever half is larger.
         self.size = min(config.batch, len(self.train), len(self.held_out))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
+        micro_batches, streams = self.micro_batches, runtime.streams
+        self.learner = Learner(
+            self.net, self.method, config, micro_batches=micro_batches, streams=streams
+        )
         self.stage = ResumableLoop(
             "search",
             run,
             runtime,
-            modules={
-                "net": self.net,
-                "method": self.method,
-                "kept": self.kept,
-                "rounds": self.rounds,
-            },
-            optimisers=optimisers,
+            modules={"net": self.net, **self.selection.modules},
+            optimisers=self.learner.optimisers,
             timetable=Timetable(
                 config.epochs,
                 len(self.train) // self.size,
@@ -110,19 +97,25 @@ class SearchLoop:
                 step_times=self.step_times(),
             ),
             reshape=lambda facts: self.take_out(facts.get("gone", {})),
+            facts=facts,
         )
+        # All images, if they decide which epoch is best, or must be timed for the time limit.
+        every_image = self.selection.compares_epochs or bool(config.time)
         self.validation = HeldOut(
-            self.net, self.held_out, self.normalise, self.stage, config, least=self.size
+            self.net,
+            self.held_out,
+            self.normalise,
+            self.stage,
+            every_image=every_image,
+            least=self.size,
         )
         seen = monitored_batch(
             self.held_out, self.normalise, runtime, most=self.size // self.micro_batches
         )
-        self.monitor = CollapseMonitor(
-            self.net, self.method, self.kept, self.rounds, seen, self.stage, config
-        )
+        self.monitor = CollapseMonitor(self.net, self.selection, seen, self.stage, config)
 
     def run(self) -> None:
-        """All epochs that are left."""
+        """Runs all remaining epochs."""
         self.stage.check_memory(self.net, self.size, self.micro_batches, self.trial)
         for epoch in self.stage.epochs_left():
             orders = [
@@ -137,134 +130,100 @@ class SearchLoop:
     @property
     def learning_gates(self) -> bool:
         """Whether the gates learn in this step: not while the weights warm up."""
-        return bool(self.gates) and self.stage.round_begun >= self.config.warmup
-
-    @property
-    def rate(self) -> float:
-        """The weights' learning rate."""
-        return rate_at(self.config, self.stage.round_progress)
+        return bool(self.learner.gates) and self.stage.round_begun >= self.config.warmup
 
     def step_times(self) -> StepTimes:
-        """How much slower steps get when the gates learn too, as long as nothing is measured."""
-        passes = 5 if self.method.unrolled else 2  # through the net, for one of the weights
+        """A guess of how much slower steps get when the gates learn too, until it is measured."""
+        passes = (
+            5 if self.method.unrolled else 2
+        )  # times the passes through the net of a weight step
         return StepTimes(
             slower_from=self.config.warmup,
-            slower=passes if self.gates and self.method.bilevel else 1,
+            slower=passes if self.learner.gates and self.method.bilevel else 1,
             rounds=self.config.rounds,
             between=len(self.held_out) / self.size / 3,  # forward passes alone
             looks=self.config.candidates,
         )
 
-    def batch(self, images: Images, order: Tensor, step: int) -> Batch:
-        """The step's images, going round where there are fewer than steps ask for."""
+    def batch(self, images: Images, order: Tensor, step: int, *, augmented: bool = True) -> Batch:
+        """The images of a step, starting over at the end of the order."""
         at = order[torch.arange(step * self.size, (step + 1) * self.size) % len(order)]
-        pixels = self.runtime.images(images.pixels[at])
-        prepared = augment(self.normalise(pixels), self.config.augment)
-        return Batch(prepared, images.labels[at].to(self.runtime.device), len(images))
+        pixels = self.normalise(self.runtime.images(images.pixels[at]))
+        if augmented:
+            with self.runtime.streams("data"):
+                pixels = augment(pixels, self.config.augment)
+        return Batch(pixels, images.labels[at].to(self.runtime.device), len(images))
 
     def step(self, train: Batch, held_out: Batch) -> None:
-        """One step of the gates on held-out images, if they learn there; one of the weights."""
-        if not self.net.training:  # going through all modules takes a while
+        """One step of the gates if they learn on held-out images, then one of the weights."""
+        if not self.net.training:  # train() goes through all modules, which takes time
             self.net.train()
         self.begin_round()
-        if self.learning_gates and self.method.bilevel:
-            self.gate_step(train, held_out)
-        joint = self.learning_gates and not self.method.bilevel
-        with held([] if joint else self.gates):  # what a draw has shut need not be computed
-            loss = self.loss(train)
-        set_gradients_(self.weights + (self.gates if joint else []), loss.total)
-        nn.utils.clip_grad_norm_(self.weights, self.config.clip)
-        set_rate_(self.optimiser, self.rate)
-        self.optimiser.step()
-        if joint:
-            self.step_gates()
+        progress, joint = self.stage.round_progress, not self.method.bilevel
+        if self.learning_gates and "gate_steps" in self.stage.facts:  # not as begun long ago
+            self.stage.facts["gate_steps"] += 1
+        if self.learning_gates and not joint:
+            self.stage.add("gates", self.learner.gate_step(train, held_out, progress).terms)
+        loss = self.learner.step(train, progress, joint=self.learning_gates and joint)
         self.stage.add("train", loss.terms)
 
     def begin_round(self) -> None:
-        """Where a round begins, so do weights and gates; what the last one learned is kept."""
-        if self.stage.round == int(self.rounds.ended):
+        """When a round begins: keeps the last posterior, and starts weights and gates anew."""
+        if self.stage.round == int(self.selection.rounds.ended):
             return
-        self.rounds.end(self.monitor.posterior(), self.method)
+        self.selection.begin_round()
         self.monitor.begin_round()
         fresh = self.runtime.place(self.space.build(conv=self.method.conv))
         take_out_(fresh, self.space.choices, self.method.removed)
-        self.net.load_state_dict(fresh.state_dict())
-        self.optimiser.state.clear()
-        if self.gates:
-            self.gate_optimiser.state.clear()
-
-    def gate_step(self, train: Batch, held_out: Batch) -> None:
-        """One step of the gates on held-out images."""
-        if self.method.unrolled:
-            loss = unrolled_gradients_(
-                self.gates,
-                self.weights,
-                lambda: self.loss(train),
-                lambda: self.loss(held_out),
-                [self.optimiser.state[w].get("momentum_buffer") for w in self.weights],
-                rate=self.rate,
-                momentum=self.config.momentum if isinstance(self.optimiser, SGD) else 0.0,
-                decay=self.config.weight_decay,
-            )
-        else:
-            with held(self.weights):
-                loss = self.loss(held_out)
-                set_gradients_(self.gates, loss.total)
-        self.step_gates()
-        self.stage.add("gates", loss.terms)
-
-    def step_gates(self) -> None:
-        """Moves the gates along their gradients."""
-        schedule = RATES[self.config.gate_schedule]
-        set_rate_(self.gate_optimiser, self.config.gate_rate * schedule(self.stage.round_progress))
-        self.gate_optimiser.step()
-
-    def loss(self, batch: Batch, micro_batches: int | None = None) -> Loss:
-        """The objective on a batch, under one draw of the gates."""
-        return searching(
-            self.net,
-            self.method,
-            batch,
-            self.stage.round_progress,
-            smoothing=self.config.smoothing,
-            micro_batches=self.micro_batches if micro_batches is None else micro_batches,
-        )
+        self.learner.begin_anew(fresh.state_dict())
 
     def trial(self, images: int) -> Loss:
-        """The loss of some blank images, for what it holds in memory."""
+        """The loss of some blank images, to measure memory."""
         self.net.train()
-        return self.loss(Batch.zeros(images, self.train.pixels, self.runtime), micro_batches=1)
+        blank = Batch.zeros(images, self.train.pixels, self.runtime)
+        return self.learner.loss(blank, self.stage.round_progress, micro_batches=1)
 
     def finish_epoch(self) -> None:
-        """What is measured and decided between two epochs."""
-        held_out = self.validation.after_epoch(self.method.sample(1, self.stage.round_progress))
+        """Measures and decides what is due between two epochs, and logs it."""
+        with self.learner.drawing():
+            gates = self.method.sample(1, self.stage.round_progress)
+        held_out = self.validation.after_epoch(gates)
         seen, left = {}, []
         if self.learning_gates:
-            batches = self.curvature_batches()
-            self.method.refit(
-                curvature_of(self.net, self.method, batches, micro_batches=self.micro_batches)
-            )
-            seen["watch"] = self.monitor.look(1 - held_out["accuracy"])
+            with self.learner.drawing():
+                self.method.refit(self.learner.curvature(self.few_batches))
+            seen["watch"] = self.examine(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
-        posterior = self.rounds.together(self.method, learning=self.learning_gates)
+        posterior = self.selection.now(learning=self.learning_gates)
         shares = probabilities(posterior)
         with self.runtime.apart(5):
             kept = posterior.draw(1)[0].options
         self.stage.finish_epoch(
-            rate=self.rate,
+            rate=rate_at(self.config, self.stage.round_progress),
             warmup=not self.learning_gates,
             held_out=held_out,
             certainty=certainty(kept, shares),
             probabilities=shares,
             strengths=strengths(posterior),
             left=left,
+            **({"widths": wide} if (wide := widths(posterior)) else {}),
             **seen,
         )
 
+    def examine(self, error: float) -> dict[str, Any]:
+        """The monitor's entry for the log, after an epoch with that error on held-out images."""
+        seen = self.monitor.examine()
+        self.selection.add_epoch(self.stage.epoch + 1, error, in_doubt=self.monitor.in_doubt)
+        if self.monitor.ends and (note := self.selection.end_search()):
+            self.stage.tell(note)
+            seen["warnings"].append(note)
+        return seen
+
     def shrink(self) -> list[str]:
-        """Takes out what the posterior has given up for long enough; its names, for the log."""
+        """Removes candidates that the posterior has given up for long enough; their names."""
         facts = self.stage.facts
-        facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
+        with self.learner.drawing():
+            facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
         left = leaving(self.method, facts["given_up"], self.config.shrink)
         if left:
             facts["gone"] = with_removed(self.method.removed, left, self.stage.epoch + 1)
@@ -273,28 +232,27 @@ class SearchLoop:
         return [f"{choice.name}: {option}" for choice, option in left]
 
     def take_out(self, removed: Epochs) -> None:
-        """Leaves in net, posterior and optimiser only what is not gone; the rest as it was."""
+        """Removes candidates from net, posterior and optimiser; the others are unchanged."""
         take_out_(self.net, self.space.choices, removed)
-        self.method.removed = self.kept.removed = removed
-        self.weights = list(self.net.parameters())
-        hold_only_(self.optimiser, self.weights)
+        self.selection.remove(removed)
+        self.learner.forget_removed()
 
-    def curvature_batches(self) -> list[Batch]:
-        """A few batches of the images that the gates learn from."""
+    def few_batches(self) -> list[Batch]:
+        """A few batches of the images that the gates learn from, not augmented."""
         images = self.held_out if self.method.bilevel else self.train
         order = self.runtime.shuffled(len(images), self.stage.epoch, 2)
         count = min(CURVATURE_BATCHES, len(images) // self.size)
-        return [self.batch(images, order, step) for step in range(count)]
+        return [self.batch(images, order, step, augmented=False) for step in range(count)]
 
     def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
-        method = self.rounds.together(self.monitor.posterior(), learning=True)
+        method = self.selection.final()
         ranked = self.validation.rank(method, self.config.candidates)
         found = ranked[0].architecture
         with self.runtime.apart(4):
             drawn = method.decision_counts(DRAWS)
-        shares = probabilities(method)
-        odd = against_odds(found.options, shares)
+        shares, wide = probabilities(method), widths(method)
+        odd = against_odds(self.space.choices, found.options, shares)
         if odd:
             self.stage.tell(
                 f"kept against the odds: {len(odd)}, such as {odd[0].kept} of {odd[0].choice} at "
@@ -303,14 +261,31 @@ class SearchLoop:
             )
         return SearchResult(
             architecture=found,
+            choices=self.space.choices,
             candidates=ranked,
             probabilities=shares,
             strengths=strengths(method),
             removed=method.removed,
-            likeliest=likeliest(found, drawn),
+            likeliest=likeliest(found, without(wide, drawn)),
             watched={
                 **self.monitor.numbers(found),
+                **self.selection.numbers(),
                 "certainty": certainty(found.options, shares),
                 "against_odds": len(odd),
+                **{k: n for k, n in self.stage.facts.items() if k == "gate_steps"},
             },
+            weights=cut_out(self.net, self.space, found, self.method.conv),
+            widths=wide,
+            warnings=tuple(self.warnings(found, shares)),
         )
+
+    def warnings(self, found: Architecture, shares: Probabilities) -> list[str]:
+        """Says so where gates that could have learned have decided little."""
+        if not self.learner.gates:
+            return []
+        steps = self.stage.facts.get("gate_steps")
+        warnings = undecided(self.space.choices, found.options, shares, steps)
+        for warning in warnings:
+            if warning != ALL_KEPT:  # which the monitor has told
+                self.stage.tell(warning)
+        return warnings

@@ -1,9 +1,9 @@
-"""The collapse watch: looks at the posterior after every epoch in which gates learn.
+"""The collapse monitor: examines the posterior after every epoch in which gates learn.
 
-It sees what would be kept as of now, and how sharply the loss of held-out images bends in the
+It records the architecture that would be kept now, and the curvature of the held-out loss in the
 gates: the largest eigenvalue of its Hessian, at the mean gates and with mean weights, which grows
-before a search collapses (Zela et al. 2020). It warns, it remembers which posterior to draw from,
-and, if so asked, ends the search. Of the random numbers of the search it takes none.
+before a search collapses (Zela et al. 2020). It only warns: it changes nothing, and uses random
+numbers of its own.
 """
 
 import copy
@@ -16,15 +16,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, Place
 from ardor.bayes import Gates
 from ardor.bayes.curvature import hessian_product, largest_eigenvalue, shifted
 from ardor.data import Images, Normalise
-from ardor.layers.operations import ZERO
-from ardor.methods import Method
 from ardor.runtime.device import Runtime
-from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, place_of, together
-from ardor.searching.restarts import Rounds
+from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, together
+from ardor.searching.selection import Selection
+from ardor.searching.undecided import ALL_KEPT, keeps_all
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net, mean_score
 from ardor.training.loop import ResumableLoop
@@ -33,126 +32,132 @@ from ardor.training.optimise import held
 
 PATIENCE = 2  # epochs in a row
 IMAGES = 32
-DRAWS = 16  # for the mean gates, by the same random numbers in every epoch
+DRAWS = 16  # for the mean gates, with the same random numbers in every epoch
 PRODUCTS = 2  # with the Hessian, of two gradients each; the direction of the epoch before helps
-FIRST = 10  # products of the first look: otherwise the curvature would seem to grow after it
-# Of the strengths. A smaller one meets single kinks of ReLUs and maximum pools, at which the
-# gradient jumps, and a derivative would miss them: the bend that counts is the mean over many.
+FIRST = 10  # products in the first epoch: too few would make the curvature seem to grow later
+# Of the strengths, for finite differences. A loss with ReLUs and maximum pools has kinks, at which
+# its gradient jumps: a small step meets one or none, a derivative none, and only a large step gives
+# the mean over many.
 STEP = 0.3
 
 
 def monitored_batch(images: Images, normalise: Normalise, runtime: Runtime, *, most: int) -> Batch:
-    """A few images as they are, the same in every epoch, and at most so many."""
+    """A few images, not augmented and the same in every epoch; at most `most`."""
     seen = images[runtime.shuffled(len(images), 0, 3)[: min(IMAGES, most)]]
     pixels = normalise(runtime.images(seen.pixels))
     return Batch(pixels, seen.labels.to(runtime.device), len(images))
 
 
 class CollapseMonitor:
-    """What is seen of a search, epoch by epoch; its memory is in the checkpoints of the stage."""
+    """Observes a search, epoch by epoch; its memory is in the checkpoints of the stage."""
 
     def __init__(
         self,
         net: Net,
-        method: Method,
-        kept: Method,
-        rounds: Rounds,
+        selection: Selection,
         batch: Batch,
         stage: ResumableLoop,
         config: SearchConfig,
     ) -> None:
-        self.net, self.method, self.batch = net, method, batch
-        self.kept = kept  # the method of the epoch that is drawn from, unless that is the last
-        self.rounds = rounds
+        self.net, self.batch = net, batch
+        self.selection, self.method = selection, selection.method
         self.stage, self.config = stage, config
-        self.double = copy.deepcopy(method).cpu()  # to draw from, leaving the method as it is
-        self.choices = method.choices("op")
+        self.copied = copy.deepcopy(
+            self.method
+        ).cpu()  # to draw from, so that the method is unchanged
+        self.choices = self.method.choices("op")
+        self.widths = {choice.name for choice in self.method.choices("width")}
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What is remembered from epoch to epoch."""
+        """The facts that are remembered from epoch to epoch, as JSON."""
         start: dict[str, Any] = {"since": {}, "collapsed": {}, "curvatures": [], "growing": False}
         memory: dict[str, Any] = self.stage.facts.setdefault("watch", start)
         return memory
 
-    def look(self, error: float) -> dict[str, Any]:
-        """An epoch's entry for the log; `error` is that on held-out images."""
+    def examine(self) -> dict[str, Any]:
+        """Examines the posterior; the entry of the epoch for the log."""
         architecture, gates = self._draw()
         places = kept_by(self.choices, architecture)
         none, curvature = self._none(gates), self._curvature(gates)
-        warnings = [*self._collapses(collapses(places)), *self._growth(curvature)]
-        self._keep(error)
-        warnings += [*self._end(), *self._undecided(architecture)]
+        warnings = [
+            *self._collapses(collapses(places)),
+            *self._growth(curvature),
+            *self._undecided(architecture),
+        ]
         for warning in warnings:
             self.stage.tell(warning)
         cells = {
-            place: {**kept.numbers(), "none_share": fmean(none[place]), "kept": kept.operations}
+            place.name: {
+                **kept.numbers(),
+                "none_share": fmean(none[place]),
+                "kept": kept.operations,
+            }
             for place, kept in places.items()
         }
         return {
-            **together(places).numbers(),
+            **together(places.values()).numbers(),
             "none_share": fmean([n for edges in none.values() for n in edges] or [0]),
             "curvature": curvature,
-            "kept": dict(architecture.kept),
+            "kept": {n: kept for n, kept in architecture.kept if n not in self.widths},
             "cells": cells,
             "warnings": warnings,
         }
 
     def begin_round(self) -> None:
-        """Forgets what was seen of gates that have begun anew."""
-        self.stage.facts.pop("least_error", None)
+        """Forgets curvatures of the last round: the gates begin anew."""
         self.memory["curvatures"] = []
 
     @property
     def in_doubt(self) -> bool:
-        """Whether this epoch may be undone: it looks collapsed, and a collapse ends the search."""
+        """Whether this epoch looks collapsed, and would be undone if the next ones do too."""
         return self.config.stop_on_collapse and bool(self.memory["since"])
 
-    def posterior(self) -> Method:
-        """The method as of the epoch of this round that is drawn from."""
-        kept = self.config.keeps_best and "least_error" in self.stage.facts
-        return self.kept if kept else self.method
+    @property
+    def ends(self) -> bool:
+        """Whether a collapse ends the search now."""
+        return self.config.stop_on_collapse and bool(self.memory["collapsed"])
 
     def numbers(self, architecture: Architecture) -> dict[str, float]:
-        """What tables show: of an architecture, and of the whole search."""
-        found = together(kept_by(self.choices, architecture)).numbers()
+        """Figures for tables: of an architecture, and of the search."""
+        found = together(kept_by(self.choices, architecture).values()).numbers()
         if "largest_curvature" in self.memory:
             found["largest_curvature"] = self.memory["largest_curvature"]
         if self.memory["collapsed"]:
             found["collapsed_since"] = min(self.memory["collapsed"].values())
-        if self.posterior() is self.kept and "kept_epoch" in self.stage.facts:
-            found["kept_epoch"] = self.stage.facts["kept_epoch"]
         return found
 
     @torch.no_grad()
     def _draw(self) -> tuple[Architecture, Gates]:
-        """The architecture as of now, and the mean gates."""
-        self.double.removed = self.method.removed
+        """The architecture that would be kept now, and the mean gates."""
+        self.copied.removed = self.method.removed
         with self.stage.runtime.apart(5):
-            together = self.rounds.together(self.method, learning=True)
-            self.double.load_state_dict(together.state_dict())
-            architecture = self.double.draw(1)[0]
-            self.double.load_state_dict(self.method.state_dict())
-            draws = [self.double.sample(1, self.stage.round_progress) for _ in range(DRAWS)]
+            self.copied.load_state_dict(self.selection.now().state_dict())
+            architecture = self.copied.draw(1)[0]
+            self.copied.load_state_dict(self.method.state_dict())
+            draws = [self.copied.sample(1, self.stage.round_progress) for _ in range(DRAWS)]
         gates = {name: torch.stack([draw[name] for draw in draws]).mean(0) for name in draws[0]}
         return architecture, gates
 
-    def _none(self, gates: Gates) -> dict[str, list[int]]:
-        """Place -> for each edge 1 where zero has the largest mean gate."""
-        found: dict[str, list[int]] = {}
+    def _none(self, gates: Gates) -> dict[Place, list[int]]:
+        """By place, for each edge 1 if "none" has the largest mean gate, else 0."""
+        found: dict[Place, list[int]] = {}
         for choice in self.choices:
             scores = mean_score(gates[choice.name]) if choice.name in gates else [1.0]
             best = choice.options[max(range(len(scores)), key=scores.__getitem__)]
-            found.setdefault(place_of(choice), []).append(int(best == ZERO))
+            found.setdefault(choice.place, []).append(int(choice.family(best) == "none"))
         return found
 
     def _curvature(self, gates: Gates) -> float | None:
-        """The largest eigenvalue of the Hessian; None where that is not finite."""
+        """The largest eigenvalue of the Hessian in all gates but widths; None if not finite."""
+        size = sum(gate.numel() for gate in self._bent(gates).values())
+        if not size:
+            return None
         known = self.memory.get("direction", [])
-        if len(known) != sum(gate.numel() for gate in gates.values()):
-            known = []  # not of these gates
+        if len(known) != size:
+            known = []  # remembered when there were other gates
         first = not known and self.stage.epoch + 1 < self.stage.timetable.epochs
-        start = torch.tensor(known or self._any_direction(gates), dtype=torch.double)
+        start = torch.tensor(known or self._any_direction(size), dtype=torch.double)
         product = hessian_product(lambda by: self._gradient(gates, by), STEP)
         was_training = self.net.training
         self.net.eval()
@@ -164,30 +169,37 @@ class CollapseMonitor:
         self.memory["direction"] = direction.tolist()
         return value
 
-    def _any_direction(self, gates: Gates) -> list[float]:
-        """Where to begin."""
+    def _bent(self, gates: Gates) -> Gates:
+        """The gates for which the curvature is computed."""
+        return {name: gate for name, gate in gates.items() if name not in self.widths}
+
+    def _any_direction(self, size: int) -> list[float]:
+        """A random direction to start from."""
         with self.stage.runtime.apart(6):
-            return torch.randn(sum(gate.numel() for gate in gates.values())).tolist()
+            return torch.randn(size).tolist()
 
     def _gradient(self, gates: Gates, by: Tensor) -> Tensor:
-        """Of the held-out loss in the strengths of the gates, where all have moved `by`."""
+        """The gradient of the held-out loss in the gates' strengths, after they moved `by`."""
         images = self.batch.images
         by = by.to(images.device, images.dtype).requires_grad_()
-        moved = shifted(to_device(gates, images.device), by)
-        with self.stage.runtime.apart(6):  # the same on both sides, should the net draw anything
+        gates = to_device(gates, images.device)
+        moved = {**gates, **shifted(self._bent(gates), by)}
+        with self.stage.runtime.apart(
+            6
+        ):  # the same numbers on both sides of a difference, if the net draws any
             loss = F.cross_entropy(self.net(images, moved), self.batch.labels)
         return torch.autograd.grad(loss, by)[0].cpu().double()
 
     def _collapses(self, found: Mapping[str, str]) -> Iterator[str]:
-        """Warns of what has looked collapsed for just long enough."""
+        """Warns of places that have looked collapsed for `PATIENCE` epochs, once."""
         memory, epoch = self.memory, self.stage.epoch + 1
         since = {place: memory["since"].get(place, epoch) for place in found}
         rows = {place: epoch - first + 1 for place, first in since.items()}
         memory["since"] = since
         memory["collapsed"] = {place: since[place] for place in since if rows[place] >= PATIENCE}
-        for place, said in found.items():
+        for place, why in found.items():
             if rows[place] == PATIENCE:
-                yield f"{said} since epoch {since[place]}"
+                yield f"{why} since epoch {since[place]}"
 
     def _growth(self, curvature: float | None) -> Iterator[str]:
         """Warns when the curvature begins to grow as it does before a collapse."""
@@ -204,32 +216,8 @@ class CollapseMonitor:
             )
         memory["growing"] = times is not None
 
-    def _keep(self, error: float) -> None:
-        """Remembers the method of the epoch with the least held-out error (VINNAS, line 16).
-
-        Where a collapse ends the search, that of no epoch that looks collapsed; and where the last
-        is to be kept, the last of the others.
-        """
-        facts = self.stage.facts
-        last = self.config.stop_on_collapse and self.config.keep == "last"
-        if not self.in_doubt and (last or error < facts.get("least_error", 2.0)):
-            facts["least_error"], facts["kept_epoch"] = error, self.stage.epoch + 1
-            self.kept.load_state_dict(self.method.state_dict())
-
     def _undecided(self, architecture: Architecture) -> Iterator[str]:
         """Says so where all is kept at the end: drop rates had too few steps to go their way."""
-        there = {c.name: {*c.options} - {ZERO} for c in self.choices}
-        whole = all(there[name] <= {*architecture.options[name]} for name in there)
-        several = any(len(options) > 1 for options in there.values())
-        if whole and several and self.stage.epoch + 1 == self.stage.timetable.epochs:
-            yield (
-                "nothing is left out: the gates have had too few steps; search for more epochs, "
-                "or with a higher search.gate_rate"
-            )
-
-    def _end(self) -> Iterator[str]:
-        """Ends the search after a collapse, if there is an epoch to go back to."""
-        facts = self.stage.facts
-        if self.config.stop_on_collapse and self.memory["collapsed"] and "kept_epoch" in facts:
-            facts["ended"] = True
-            yield f"the search ends here, with the architecture of epoch {facts['kept_epoch']}"
+        last = self.stage.epoch + 1 == self.stage.timetable.epochs
+        if last and keeps_all(self.choices, architecture.options):
+            yield ALL_KEPT

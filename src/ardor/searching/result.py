@@ -1,26 +1,37 @@
-"""What a search ends with: an architecture, what it was chosen from, and how sure that is."""
+"""The result of a search: an architecture, the candidates it is chosen from, and certainties."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ardor.architecture import Architecture, Probabilities, against_odds
+from torch import Tensor
+
+from ardor.architecture import (
+    Architecture,
+    Choice,
+    Options,
+    Probabilities,
+    against_odds,
+    choices_to_json,
+)
 from ardor.methods import Epochs
 from ardor.searching.likely import Likely
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An architecture, and how it does on held-out images with the supernet's weights."""
+    """An architecture, and its scores on held-out images with the supernet's weights."""
 
     architecture: Architecture
     accuracy: float
     nll: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Its entry in architecture.json."""
+    def to_json(self, widths: Collection[str] = ()) -> dict[str, Any]:
+        """Its entry in architecture.json; for the choices in `widths` only the number kept."""
+        counts = {name: len(self.architecture.options[name]) for name in widths}
         return {
-            "kept": dict(self.architecture.kept),
+            "kept": without(widths, self.architecture),
+            **({"widths": counts} if counts else {}),
             "held_out_accuracy": self.accuracy,
             "held_out_nll": self.nll,
         }
@@ -28,32 +39,41 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The architecture a search ends with, what it was chosen from, and how sure the method is."""
+    """The architecture that was found, its candidates, and how sure the method is."""
 
     architecture: Architecture
+    choices: tuple[Choice, ...]  # of its space
     candidates: tuple[Candidate, ...]  # best first
     probabilities: Probabilities
     strengths: Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
-    removed: Epochs  # what left the supernet, each after which epoch
+    removed: Epochs  # options that left the supernet, each after which epoch
     likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
-    watched: Mapping[str, float]  # what the collapse watch saw, and how sure the search is
+    watched: Mapping[str, float]  # figures of the collapse monitor, and how sure the search is
+    # The architecture's weights in the supernet, by name; see handover.py.
+    weights: Mapping[str, Tensor] = field(repr=False, compare=False)
+    widths: Mapping[str, float] = field(default_factory=dict)  # choice -> channels expected to stay
+    warnings: tuple[str, ...] = ()  # where the search has decided little
 
     def to_json(self) -> dict[str, Any]:
         """The content of architecture.json."""
         return {
             **self.architecture.to_json(),
+            "choices": choices_to_json(self.choices),
             "probabilities": self.probabilities,
             "against_odds": [
-                asdict(one) for one in against_odds(self.architecture.options, self.probabilities)
+                asdict(one)
+                for one in against_odds(self.choices, self.architecture.options, self.probabilities)
             ],
             "strengths": self.strengths,
             "left": self.removed,
-            "candidates": [candidate.to_json() for candidate in self.candidates],
+            **({"widths": self.widths} if self.widths else {}),
+            "warnings": list(self.warnings),
+            "candidates": [candidate.to_json(self.widths) for candidate in self.candidates],
             **self.likelihoods(),
         }
 
     def likelihoods(self) -> dict[str, Any]:
-        """How likely it is, and its runners-up; nothing without a posterior over them."""
+        """Its probability and its runners-up; nothing without a posterior over architectures."""
         if not self.likeliest:
             return {}
         own, *others = self.likeliest
@@ -61,7 +81,7 @@ class SearchResult:
             "probability": own.probability,
             "runners_up": [
                 {
-                    "kept": dict(other.architecture.kept),
+                    "kept": without(self.widths, other.architecture),
                     "probability": other.probability,
                     "times_as_likely": other.times_as_likely,
                     "standard_error": other.standard_error,
@@ -69,3 +89,8 @@ class SearchResult:
                 for other in others
             ],
         }
+
+
+def without(names: Collection[str], architecture: Architecture) -> Options:
+    """The kept options of an architecture, without these choices."""
+    return {name: options for name, options in architecture.kept if name not in names}

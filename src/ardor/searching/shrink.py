@@ -1,4 +1,4 @@
-"""Shrinking: what the posterior has given up for some epochs in a row leaves the supernet."""
+"""Shrinking: options that the posterior has given up for some epochs leave the supernet."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,13 @@ from ardor.spaces import Net, mean_score
 
 
 def in_a_row(method: Method, before: Epochs) -> Epochs:
-    """For how many epochs in a row every option is given up, after `before` and this one."""
+    """How many epochs in a row each option is given up: `before`, counted on by this epoch.
+
+    Single channels of a width never leave: removing one would make nothing faster.
+    """
     now = method.given_up()
     rows = {}
-    for choice in method.space.choices:
+    for choice in method.choices("op", "edge"):
         if choice.name in now:
             given = now[choice.name].flatten(0, -2).all(0).tolist()  # in all copies
             past = before.get(choice.name, {})
@@ -25,13 +28,13 @@ def in_a_row(method: Method, before: Epochs) -> Epochs:
 
 
 def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, str]]:
-    """What has been given up for `patience` epochs, but the likeliest of its choice.
+    """The options given up for `patience` epochs, except the likeliest of each choice.
 
-    Zero stays as well: it has no weights, and nothing would be computed faster without it.
+    Zero stays too: it has no weights, and removing it would make nothing faster.
     """
     shares = method.probabilities()
     found = []
-    for choice in method.space.choices:
+    for choice in method.choices("op", "edge"):
         there = [at for at in method.remaining(choice) if choice.options[at] != ZERO]
         ripe = {o for o, epochs in rows.get(choice.name, {}).items() if epochs >= patience}
         if ripe:
@@ -42,7 +45,7 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
 
 
 def with_removed(removed: Epochs, left: Sequence[tuple[Choice, str]], epoch: int) -> Epochs:
-    """`removed`, and with it what left after `epoch`; sorted, as a checkpoint gives it back."""
+    """`removed` with the options that left after `epoch`; sorted, as read from a checkpoint."""
     options = {name: dict(epochs) for name, epochs in removed.items()}
     for choice, option in left:
         options.setdefault(choice.name, {})[option] = epoch
@@ -50,14 +53,14 @@ def with_removed(removed: Epochs, left: Sequence[tuple[Choice, str]], epoch: int
 
 
 def take_out_(net: Net, choices: Sequence[Choice], removed: Epochs) -> None:
-    """Takes what is gone out of a supernet."""
+    """Takes removed options out of a supernet."""
     for choice in choices:
         for option in removed.get(choice.name, {}):
             net.take_out(choice, option)
 
 
 def hold_only_(optimiser: Optimizer, parameters: Sequence[nn.Parameter]) -> None:
-    """Has an optimiser forget all parameters but these, which keep their order."""
+    """Removes all other parameters from an optimiser; these keep their order."""
     held = set(parameters)
     for group in optimiser.param_groups:
         group["params"] = [p for p in group["params"] if p in held]

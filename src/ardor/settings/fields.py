@@ -19,8 +19,8 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from ardor.errors import ArdorError, unknown
 
-# Upper bounds are far above what anyone needs: beyond them is a slip of the hand, which would take
-# days, or numbers that torch cannot compute with.
+# Upper bounds are far above what anyone needs: a larger value is a typing error that would take
+# days, or a number that torch cannot compute with.
 Count = Annotated[int, Field(ge=1, le=10_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(ge=0, le=1e9)]
@@ -32,7 +32,7 @@ SIZE = re.compile(rf"{NUMBER}\s*([kMGT])i?B", re.IGNORECASE)
 
 
 def seconds(value: Any) -> Any:
-    """Seconds of "20m", "90s" or "1h30m"; what is no text stays as it is."""
+    """Seconds of "20m", "90s" or "1h30m"; any value but text is returned unchanged."""
     if not isinstance(value, str) or re.fullmatch(NUMBER, value.strip()):
         return value
     found = TIME.fullmatch(value.strip())
@@ -42,7 +42,7 @@ def seconds(value: Any) -> Any:
 
 
 def byte_count(value: Any) -> Any:
-    """Bytes of "500MB" or "2GB"; what is no text stays as it is."""
+    """Bytes of "500MB" or "2GB"; any value but text is returned unchanged."""
     if not isinstance(value, str) or re.fullmatch(NUMBER, value.strip()):
         return value
     found = SIZE.fullmatch(value.strip())

@@ -1,4 +1,4 @@
-"""Layers of settings, each changing those before it, to one checked whole."""
+"""Layers of settings merged into one, each changing those before it, and checked."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from ardor.settings.sections import LARGEST, LONGEST, METHOD, SECTIONS, Config, 
 
 
 def resolve(*layers: Mapping[str, Any]) -> Config:
-    """The settings after each layer has changed those before it, all of them checked."""
+    """The settings after merging all layers, checked."""
     merged: dict[str, Any] = {"space": {"name": "cells"}, "method": {"name": METHOD}}
     for layer in layers:
         _check_sections(layer)
@@ -33,14 +33,22 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
     return config
 
 
+def over_defaults(config: Config, search: Mapping[str, Any]) -> Config:
+    """The settings with a method's own defaults of the search, unless a value was given."""
+    given = config.search.model_dump(exclude_unset=True)
+    own = _left_to_time({"search": dict(search)})["search"]
+    found = checked("search", SearchConfig, {**own, **given})
+    return config.model_copy(update={"search": found})
+
+
 def method_of(layers: Iterable[Mapping[str, Any]]) -> Any:
-    """The name of the method that the last layer which names one asks for."""
+    """The name of the method, from the last layer that has one."""
     named = [layer["method"]["name"] for layer in layers if "name" in layer.get("method", {})]
     return named[-1] if named else METHOD
 
 
 def meant_for(method: Any, layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A layer with what it says of one method alone, under `methods.NAME`, in its place."""
+    """A layer with its settings under `methods.NAME` moved to the top, for this method alone."""
     if "methods" not in layer:
         return layer
     own = layer["methods"].get(method, {})
@@ -49,7 +57,7 @@ def meant_for(method: Any, layer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A layer that sets a time but no epochs leaves their number to the time."""
+    """The layer; if it sets a time but no epochs, with the most epochs, as time decides."""
     given = layer.get("search", {})
     if "epochs" in given or not checked("search", SearchConfig, _only(given, "time")).time:
         return layer
@@ -61,7 +69,7 @@ def _only(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _check_sections(layer: Mapping[str, Any]) -> None:
-    """An ArdorError where a section is given a value in place of its settings."""
+    """An ArdorError if a section is a value and not settings by name."""
     if not isinstance(layer, Mapping):
         raise ArdorError(
             f"methods.NAME = {layer!r} must be settings by section",
@@ -98,7 +106,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def assignment(text: str) -> dict[str, Any]:
-    """{"search": {"batch": 32}} from "search.batch=32"; what is no TOML value is a string."""
+    """{"search": {"batch": 32}} from "search.batch=32"; a value not in TOML is a string."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ArdorError(f"'{text}' must be NAME=VALUE", "for example --set search.epochs=10")
@@ -116,7 +124,7 @@ def assignment(text: str) -> dict[str, Any]:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """What a TOML text says; a ValueError where it is none, or not `plain`."""
+    """The content of a TOML text; a ValueError if it is not TOML, or not `plain`."""
     try:
         return dict(plain(tomllib.loads(text)))
     except RecursionError as error:

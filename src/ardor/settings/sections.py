@@ -1,4 +1,4 @@
-"""The settings of a run, by section, each with its type, range, default and a word on why."""
+"""The settings of a run, by section, each with its type, range, default and a comment."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -7,9 +7,10 @@ from pydantic import AfterValidator, Field
 
 from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Time
 
-# In percent, or a share where it is at most 1, as which it is kept.
+# In percent, or a share if it is at most 1; kept as a share.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
 Augmentation = Literal["crop", "flip", "erase", "cutout"]
+Start = Literal["scratch", "search"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 METHOD = "vinnas"  # unless another is named
 LARGEST = 2**20  # bytes of a TOML file
@@ -22,20 +23,20 @@ class DataConfig(Settings):
     source: str = "digits"  # a folder, a file or a known name
     size: int = Field(default=0, ge=0, le=1024)  # pixels a side; 0 takes it from the images
     channels: Literal[0, 1, 3] = 0  # 0 takes it from the images
-    test: Share = 0.2  # of each class, where the source has no test images of its own
+    test: Share = 0.2  # of each class, if the source has no test images; 0: none at all
     skip_broken: bool = False
-    memory: Size = 0  # for images, e.g. "2GB"; 0: half of what is free, 100 times what a file takes
+    memory: Size = 0  # for images, e.g. "2GB"; 0: half of the free memory, 100 times a file's size
 
 
 class Fitting(Settings):
-    """How weights are fitted, in the search and afterwards."""
+    """How weights learn, in the search and in the training."""
 
     epochs: int = Field(default=20, ge=0, le=LONGEST)
     batch: int = Field(default=64, ge=2, le=1_000_000)
-    accumulate: Count = 1  # parts a batch is computed in, to need less memory; norms see a part
+    accumulate: Count = 1  # micro-batches of a batch, for less memory; BatchNorms see one each
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Rate = 0.001
-    rate_end: Amount = 0.0  # where the schedule ends
+    rate_end: Amount = 0.0  # at the end of the schedule
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     rate_warmup: Share = 0.0  # of the epochs, in which the rate grows from zero
     momentum: Share = 0.9  # of sgd
@@ -50,60 +51,56 @@ class SearchConfig(Fitting):
 
     time: Time = 0.0  # the search ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     fraction: float = Field(default=1.0, gt=0, le=1)  # of the training images
-    held_out: float = Field(default=0.5, gt=0, lt=1)  # of those: for gates and ranking
-    rounds: int = Field(
-        default=1, ge=1, le=100
-    )  # whole searches one after another, whose mean posterior is drawn from
-    warmup: Share = 0.2  # of the epochs of a round, with weights alone learning
+    held_out: float = Field(default=0.5, gt=0, lt=1)  # share of those, for gates and ranking
+    rounds: int = Field(default=1, ge=1, le=100)  # searches in a row; their mean posterior counts
+    warmup: Share = 0.2  # share of the epochs of a round in which only weights learn
+    gate_optimiser: Literal["adam", "sgd"] = "adam"
     gate_rate: Rate = 3e-4
+    gate_momentum: Share = 0.9  # of sgd
     gate_schedule: Literal["cosine", "constant"] = "constant"
-    gate_betas: tuple[Share, Share] = (0.5, 0.999)
+    gate_betas: tuple[Share, Share] = (0.5, 0.999)  # of adam
     gate_decay: Amount = 1e-3
-    keep: Literal["last", "best"] = (
-        "last"  # gates of the last epoch, or of the least held-out error
-    )
+    keep: Literal["last", "best"] = "last"  # gates of the last epoch, or of the least error
     stop_on_collapse: bool = False  # at the last epoch before cells fill with skips or pools
-    shrink: int = Field(
-        default=3, ge=0, le=LONGEST
-    )  # epochs in a row given up until it leaves; 0 keeps all
+    shrink: int = Field(default=3, ge=0, le=LONGEST)  # epochs given up until removed; 0: never
     candidates: Count = 1  # drawn at the end and ranked on held-out images
-
-    @property
-    def keeps_best(self) -> bool:
-        """Whether the gates of an earlier epoch may be what is drawn from."""
-        return self.keep == "best" or self.stop_on_collapse
 
 
 class TrainConfig(Fitting):
-    """The training of the found network, from scratch."""
+    """The training of the found network."""
 
+    start: Start = "scratch"  # or "search", with its weights: complete after hard gates, as of gdas
     epochs: int = Field(default=60, ge=0, le=LONGEST)
     rate: Rate = 0.005
     weight_decay: Amount = 0.0
     variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
     kl: Amount = 1.0  # 1 is the ELBO
     kl_start: Share = 0.2  # the progress at which the KL begins to grow from zero
-    drop_path: Share = 0.0  # reached at the end, growing from zero
+    drop_path: Share = 0.0  # grows from zero to this rate at the end
     auxiliary_weight: Amount = 0.4  # of the auxiliary head's loss, where the network has one
-    validation: Share = 0.1  # of the training images, to watch by
+    validation: Share = 0.1  # of the training images, held out to measure accuracy
 
 
 class PruneConfig(Settings):
-    """What leaves the trained network."""
+    """Which weights and channels are removed from the trained network."""
 
-    threshold: float = Field(
-        default=3.0, ge=-NOTHING, le=NOTHING
-    )  # log(sigma^2 / mu^2) from which a weight is only noise
-    keep_accuracy: Accuracy = 0.0  # takes the smallest network as accurate as that; 0 is off
+    threshold: float = Field(default=3.0, ge=-NOTHING, le=NOTHING)  # log(sigma^2 / mu^2) of noise
+    keep_accuracy: Accuracy = 0.0  # takes the smallest network that is this accurate; 0 is off
     max_params: int = Field(default=0, ge=0, le=10**12)  # the most accurate with no more; 0 is off
-    multiple: Count = 4  # that widths are left at: onnxruntime is slow at others, fastest at 16
+    multiple: Count = 4  # widths are multiples of it: onnxruntime is slow at others, fastest at 16
     fine_tune: int = Field(default=0, ge=0, le=LONGEST)  # epochs after pruning; zeros stay zero
     rate: Rate = 5e-4  # of fine-tuning, where it begins
 
     @property
     def picking(self) -> bool:
-        """Whether the threshold follows from what is asked of the network."""
+        """Whether the threshold follows from the accuracy or size that is set."""
         return self.keep_accuracy > 0 or self.max_params > 0
+
+
+class ExportConfig(Settings):
+    """The files that leave Ardor."""
+
+    formats: tuple[str, ...] = ("onnx",)  # 'ardor list exporters' shows them
 
 
 class Config(Settings):
@@ -118,6 +115,7 @@ class Config(Settings):
     network: dict[str, Any] = {}  # settings of the space that differ in the final network
     train: TrainConfig = TrainConfig()
     prune: PruneConfig = PruneConfig()
+    export: ExportConfig = ExportConfig()
 
 
 SECTIONS: Mapping[str, type[Settings]] = {
@@ -125,4 +123,5 @@ SECTIONS: Mapping[str, type[Settings]] = {
     "search": SearchConfig,
     "train": TrainConfig,
     "prune": PruneConfig,
+    "export": ExportConfig,
 }

@@ -1,19 +1,58 @@
 """Spaces: lists of choices, and the nets that are built from them; found by name."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
+
+from torch import nn
 
 from ardor import discover
 from ardor.architecture import Architecture
+from ardor.errors import ArdorError
+from ardor.layers.norms import complete_, norms_of
 from ardor.settings.fields import complete
 from ardor.spaces._base import Net, Space, foreign, mean_score
+from ardor.spaces._function import built_in
+from ardor.spaces._function import of_function as _of_function
 
-__all__ = ["Net", "Space", "find", "foreign", "make", "mean_score", "names", "of"]
+__all__ = [
+    "Net",
+    "Space",
+    "find",
+    "foreign",
+    "make",
+    "mean_score",
+    "names",
+    "network",
+    "of",
+    "of_function",
+]
+
+# Spaces that a person has given as functions, by their modules: no file can name one of these.
+_given: dict[str, type[Space]] = {}
+SCRIPT = "__main__"
 
 
 def find(name: str) -> type[Space]:
-    """The space of that name, or of a user's own dotted module."""
-    return discover.find(sys.modules[__name__], name, Space)  # type: ignore[type-abstract]
+    """The space of that name, or of a user's own dotted module: a class, or a function `build`."""
+    if name in _given:
+        return _given[name]
+    if name == SCRIPT:
+        raise ArdorError(
+            "the space is a function that was written in a script or notebook, and is gone with it",
+            "put the function 'build' into a module that can be imported, such as lab/mine.py",
+        )
+    here = sys.modules[__name__]
+    return discover.find(here, name, Space, otherwise=built_in)  # type: ignore[type-abstract]
+
+
+def of_function(function: Callable[..., Any]) -> type[Space]:
+    """The space of a function `build(image, classes, **settings)` that gives a module."""
+    made = _of_function(function)
+    _given[made.name] = made
+    if discover.is_dotted(made.name):
+        discover.trust([made.name])
+    return made
 
 
 def names() -> list[str]:
@@ -32,3 +71,19 @@ def of(architecture: Architecture) -> Space:
     space = make(architecture.space, dict(architecture.settings))
     space.check(architecture)
     return space
+
+
+def network(
+    architecture: Architecture, *, conv: type[nn.Conv2d] = nn.Conv2d, as_searched: bool = False
+) -> Net:
+    """The network of an architecture; `as_searched` in the form that fits the supernet's weights.
+
+    Unlike the supernet's, its BatchNorms have a scale, and statistics that are not of the batch.
+    """
+    net = of(architecture).build(architecture, conv=conv, as_searched=as_searched)
+    if as_searched:
+        for norm in norms_of(net):
+            complete_(norm)
+        net.forget_shapes_()
+        net.as_searched = True
+    return net

@@ -15,6 +15,7 @@ from ardor.bayes import Gates
 from ardor.bayes.divergences import log_uniform_kl
 from ardor.errors import ArdorError
 from ardor.layers.blocks import Chain
+from ardor.layers.choices import InputChoice
 from ardor.layers.mixed import DropPath, Mixed
 from ardor.layers.variational import Variational
 
@@ -22,9 +23,11 @@ from ardor.layers.variational import Variational
 class Net(nn.Module, ABC):
     """A supernet, or a network: the same supernet with candidates left out."""
 
+    as_searched = False  # a network in the supernet's form, as `spaces.network` builds it
+
     @abstractmethod
     def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
-        """Logits; while training also those of auxiliary heads, where the net has any."""
+        """Logits; while training also those of auxiliary heads, if the net has any."""
 
     @abstractmethod
     def weight_norms(self, choice: Choice) -> Tensor:
@@ -42,33 +45,33 @@ class Net(nn.Module, ABC):
         layers = [module for module in self.modules() if isinstance(module, Variational)]
         if not layers:
             return torch.zeros(())
-        # Side by side: a supernet has a thousand small layers.
+        # In one call, as a supernet has a thousand small layers.
         return log_uniform_kl(
             torch.cat([layer.weight.flatten() for layer in layers]),
             torch.cat([layer.log_var.flatten() for layer in layers]),
         )
 
     def sample_weights_(self, on: bool) -> None:
-        """Sets whether variational weights are drawn while training, or stand at their means."""
+        """Sets whether variational weights are drawn while training, or are their means."""
         for module in self.modules():
             if isinstance(module, Variational):
                 module.samples_weights = on
         self.forget_shapes_()
 
     def forget_shapes_(self) -> None:
-        """Has chains ask their blocks for their shapes anew."""
+        """Clears the shapes that chains remember of their blocks."""
         for module in self.modules():
             if isinstance(module, Chain):
                 module.forget_shapes()
 
     def idle(self) -> list[tuple[nn.ModuleDict, str]]:
-        """Candidates that bring only zeros and can leave: where each is, and its name."""
+        """Candidates that give only zeros and can be removed: the dictionary and key of each."""
         return []
 
     def hard_gates_(self, hard: bool) -> None:
         """Sets whether candidates under a gate of zero are left out even while gates learn."""
         for module in self.modules():
-            if isinstance(module, Mixed):
+            if isinstance(module, (Mixed, InputChoice)):
                 module.hard = hard
 
     def drop_path_(self, rate: float) -> None:
@@ -83,16 +86,16 @@ Side = Annotated[int, Field(ge=1, le=4096)]  # of an image
 
 @dataclass(frozen=True, kw_only=True)
 class Space(ABC):
-    """A list of choices, and sizes; subclasses are frozen dataclasses of their own sizes."""
+    """A list of choices, and sizes; a subclass is a frozen dataclass that adds its own sizes."""
 
     image: tuple[Side, Side, Side] = (3, 32, 32)  # channels, height, width
     classes: Annotated[int, Field(ge=2, le=100_000)] = 10
-    auxiliary: bool = False  # a second head while the network is trained, where the space has one
+    auxiliary: bool = False  # a second head while the network is trained, if the space has one
 
     @property
     @abstractmethod
     def choices(self) -> tuple[Choice, ...]:
-        """Every decision that is open."""
+        """Every decision of the space."""
 
     @abstractmethod
     def build(
@@ -104,21 +107,21 @@ class Space(ABC):
     ) -> Net:
         """The supernet, or the network of `architecture`.
 
-        A network has full BatchNorms (and an auxiliary head, where the space has one), unless it
-        is built `as_searched`: then it is exactly what the supernet computes with those gates.
+        A network has full BatchNorms (and an auxiliary head, if the space has one). Built
+        `as_searched` it computes exactly what the supernet does under the same gates.
         """
 
     def check_size(self, architecture: Architecture | None = None) -> None:
-        """An ArdorError where the supernet, or a network, would be too large to be built."""
+        """An ArdorError if the supernet, or a network, would be too large to be built."""
 
     @abstractmethod
     def strongest(self, scores: Gates) -> Architecture:
         """The best option of each op choice, and the best edges into each node."""
 
     def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
-        """How often `strongest` keeps what in draws of the scores, (draws, 1, options) each.
+        """Counts of what `strongest` keeps in draws of the scores, (draws, 1, options) each.
 
-        One count for each group of choices that are decided by themselves; here, all are one.
+        One counter for each independent group of choices; here all choices are one group.
         """
         count = max(map(len, draws.values()))
         each = ({n: draw[at, None] for n, draw in draws.items()} for at in range(count))
@@ -134,16 +137,15 @@ class Space(ABC):
         return Architecture.of(discover.name_of(type(self)), settings, kept)
 
     def adopted(self, architecture: Architecture) -> Architecture:
-        """The same decisions in this space; an ArdorError unless they are just its own."""
+        """The same decisions in this space; an ArdorError if they do not fit its choices."""
         self.check(architecture)
         return self.architecture(dict(architecture.kept))
 
     def masks(self, architecture: Architecture) -> Gates:
-        """The gates that leave in the supernet just what `architecture` keeps: one or zero each."""
+        """Gates of one for what `architecture` keeps, and of zero for everything else."""
+        kept = {name: set(options) for name, options in architecture.kept}
         return {
-            choice.name: torch.tensor(
-                [[[float(o in architecture.options[choice.name]) for o in choice.options]]]
-            )
+            choice.name: torch.tensor([[[float(o in kept[choice.name]) for o in choice.options]]])
             for choice in self.choices
         }
 

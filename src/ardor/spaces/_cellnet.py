@@ -33,7 +33,7 @@ class CellNet(GraphNet):
         self.cells = nn.ModuleList(cells)
         self.auxiliary: nn.Module | None = None
         self.auxiliary_after = space.cells.rfind("R")
-        if space.auxiliary and not style.searching and "R" in space.cells:
+        if space.auxiliary and architecture is not None and "R" in space.cells:
             width = space.states * cells[self.auxiliary_after].channels
             self.auxiliary = AuxiliaryHead(width, space.classes, halved=space.halvings > 0)
         self.classify = linear_for(style.conv)(space.states * cells[-1].channels, space.classes)
@@ -53,10 +53,10 @@ class CellNet(GraphNet):
 def stems(
     inputs: int, width: int, halvings: int, style: Style
 ) -> tuple[nn.Sequential, nn.Sequential | None]:
-    """What leads to the first cell's inputs: one stem to both, or where it halves one to each.
+    """The stems: one for both inputs of the first cell, or two if they halve the image.
 
-    As in DARTS on ImageNet, where three convolutions halve the image: two up to the one input, in
-    half the channels and in all, and from there the third to the other.
+    As in DARTS on ImageNet, where three convolutions halve the image: the first stem has two, with
+    half of the channels and with all; the second stem continues from it with the third.
     """
 
     def conv(inputs: int, outputs: int, stride: int) -> tuple[nn.Module, nn.Module]:
@@ -65,7 +65,7 @@ def stems(
 
     if not halvings:
         return nn.Sequential(*conv(inputs, width, 1)), None
-    # A single halving is all the second stem's.
+    # A single halving is done by the second stem.
     widths = [max(1, width >> left) for left in reversed(range(max(1, halvings - 1)))]
     first = [*conv(inputs, widths[0], 2 if halvings > 1 else 1)]
     for before, after in pairwise(widths):
@@ -74,7 +74,7 @@ def stems(
 
 
 class Cell(Graph):
-    """A small graph: two inputs, states that add up their edges, all states concatenated."""
+    """A small graph: two inputs, states that add up their edges; its output is all states."""
 
     def __init__(
         self,
@@ -87,19 +87,20 @@ class Cell(Graph):
     ) -> None:
         before, last, channels = widths
         inputs = [
-            # What comes before a reduction is twice as large as what the reduction gave.
+            # After a reduction, the cell before the last is twice as large as the last one.
             (halve if halved else squeeze)(before, channels, style),
             squeeze(last, channels, style),
         ]
         place = space.places[index]
-        super().__init__(place, space.places[:index].count(place), space.nodes(), inputs)
+        copy = space.places[:index].count(place)
+        super().__init__(place.name, copy, space.nodes(), inputs)
         self.stride, self.channels = 2 if space.cells[index] == "R" else 1, channels
         for node, sources in self.sources.items():
             for source in sources:
                 name = f"{source}>{node}"
-                options = kept = space.operations_of(f"{place}/{name}")
+                options = kept = space.operations_of(f"{place.name}/{name}")
                 if architecture is not None:
-                    kept = architecture.options[f"{place}/{name}"]
+                    kept = architecture.options[f"{place.name}/{name}"]
                 stride = self.stride if source < 2 else 1
                 self.connect(name, options, kept, (channels, stride), style)
 
@@ -111,7 +112,7 @@ class Cell(Graph):
         return torch.cat(states[2:], 1)
 
     def _nothing(self, input: Tensor) -> Tensor:
-        """A state that no edge reaches."""
+        """The zeros of a state that no edge reaches."""
         height, width = (-(-side // self.stride) for side in input.shape[2:])
         return input.new_zeros(input.shape[0], self.channels, height, width)
 
@@ -119,7 +120,7 @@ class Cell(Graph):
 class AuxiliaryHead(nn.Module):
     """A classifier on the features after the last reduction (DARTS; Szegedy et al. 2015).
 
-    After a stem that halves it is the one for ImageNet: windows nearer together, one norm less.
+    After a stem that halves the image it is that for ImageNet: a smaller stride, one norm less.
     """
 
     def __init__(self, channels: int, classes: int, *, halved: bool) -> None:

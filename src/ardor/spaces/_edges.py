@@ -1,8 +1,8 @@
-"""Sets in which every edge has candidates of its own.
+"""Sets of operations that differ from edge to edge.
 
-S1 of Zela et al. 2020 ("Understanding and Robustifying Differentiable Architecture Search"): what
-was left of DARTS's space, in cells of four states, when the least important operation of an edge
-had been dropped again and again. It has many good cells, and DARTS still ends in skip connections.
+S1 of Zela et al. 2020 ("Understanding and Robustifying Differentiable Architecture Search"): the
+space of DARTS, in cells of four states, after the least important operation of an edge was removed
+again and again. It has many good cells, and DARTS still ends in skip connections.
 """
 
 from collections.abc import Mapping

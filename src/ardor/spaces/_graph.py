@@ -1,4 +1,4 @@
-"""Cells as graphs, and the nets made of them: nodes that add up what their edges bring."""
+"""Cells as graphs, and nets made of them: each node adds up the outputs of its edges."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ardor.architecture import Choice
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
-from ardor.layers.mixed import Mixed, Terms, add_up, shut
+from ardor.layers.mixed import Mixed, Terms, add_up, shut, squared_norm
 from ardor.layers.operations import OPS, ZERO, Noise, Style
 from ardor.spaces._base import Net
 
@@ -26,9 +26,9 @@ class Graph(nn.Module):
         super().__init__()
         self.place, self.copy = place, copy
         self.sources = {node: range(node) for node in nodes}
-        self.inputs = nn.ModuleList(inputs)  # what is done to the inputs, where anything is
+        self.inputs = nn.ModuleList(inputs)  # applied to the inputs first, if there are any
         self.edges = nn.ModuleDict()
-        self.hard = False  # whether edges under a gate of zero are shut even while it learns
+        self.hard = False  # whether edges under a gate of zero are skipped even while it learns
 
     def connect(
         self,
@@ -38,7 +38,7 @@ class Graph(nn.Module):
         size: tuple[int, int],
         style: Style,
     ) -> None:
-        """Puts the kept operations on an edge of that many channels and stride."""
+        """Creates an edge with the kept operations; `size` is its channels and stride."""
         channels, stride = size
         seen = channels // style.share
         ops = {op: OPS[op](seen, stride, style) for op in kept if op != ZERO}
@@ -46,7 +46,7 @@ class Graph(nn.Module):
             self.edges[edge] = Mixed(options, ops, partial=style.share, stride=stride)
 
     def node(self, node: int, states: Sequence[Tensor], gates: Gates | None) -> Tensor | None:
-        """What a node adds up, from the states before it; None where no edge reaches it."""
+        """The sum of a node's edges, from the states before it; None if no edge reaches it."""
         edge_gates = self._gate(gates, f">{node}")
         closed = shut(edge_gates, hard=self.hard)
         return add_up(
@@ -60,7 +60,7 @@ class Graph(nn.Module):
     def _edge(
         self, source: int, node: int, x: Tensor, gates: Gates | None, edge_gates: Tensor | None
     ) -> Terms:
-        """What the edge brings; nothing where it is absent."""
+        """The terms of an edge under its gates; none if there is no such edge."""
         name = f"{source}>{node}"
         if name not in self.edges:
             return Terms([])
@@ -68,7 +68,7 @@ class Graph(nn.Module):
         return terms if edge_gates is None else terms.under(edge_gates[:, source, None])
 
     def part(self, edge: str, option: str) -> nn.Module | None:
-        """What an option stands for: a candidate on edge "0>2", or an edge into ">2"."""
+        """The module of an option: a candidate on edge "0>2", or an edge into ">2"."""
         edges = dict(self.edges.items())
         if edge.startswith(">"):
             return edges.get(option + edge)
@@ -76,7 +76,7 @@ class Graph(nn.Module):
         return dict(mixed.candidates.items()).get(option) if isinstance(mixed, Mixed) else None
 
     def take_out(self, edge: str, option: str) -> None:
-        """Removes what an option stands for, where it stands for anything."""
+        """Removes the module of an option, if it has one."""
         mixed = dict(self.edges.items()).get(edge)
         if isinstance(mixed, Mixed) and option in mixed.candidates:
             del mixed.candidates[option]
@@ -84,12 +84,13 @@ class Graph(nn.Module):
             del self.edges[option + edge]
 
     def idle(self) -> list[tuple[nn.ModuleDict, str]]:
-        """Candidates that bring only zeros; of a state that is all zeros, all but one."""
+        """Candidates that give only zeros; of a state that is all zeros, all but one."""
         zero = {node for node, module in enumerate(self.inputs) if silent(module)}
         found = []
         for node, sources in self.sources.items():
             there = [
-                (mixed.candidates, name, silent(candidate, source in zero))
+                # With partial channels the others bypass the candidate, and need it to do so.
+                (mixed.candidates, name, mixed.partial == 1 and silent(candidate, source in zero))
                 for source in sources
                 if isinstance(mixed := dict(self.edges.items()).get(f"{source}>{node}"), Mixed)
                 for name, candidate in mixed.candidates.items()
@@ -101,14 +102,14 @@ class Graph(nn.Module):
         return found
 
     def _gate(self, gates: Gates | None, name: str) -> Tensor | None:
-        """This copy's gates of a choice, (batch | 1, options); None where it is left open."""
+        """This copy's gates of a choice, (batch | 1, options); None if it has none."""
         name = f"{self.place}/{name}" if self.place else name
         gate = None if gates is None else gates.get(name)
         return None if gate is None else gate[self.copy if len(gate) > 1 else 0]
 
 
 class GraphNet(Net):
-    """A net of such cells; a choice belongs to the cells of its place."""
+    """A net of such cells; a choice is made for all cells of its place."""
 
     cells: nn.ModuleList
 
@@ -133,16 +134,16 @@ class GraphNet(Net):
         return [found for cell in self._graphs() for found in cell.idle()]
 
     def _of(self, choice: Choice) -> list[tuple[Graph, str]]:
-        """The cells that a choice is made for, and its edge, or node, in them."""
-        place, _, edge = choice.name.rpartition("/")
-        return [(cell, edge) for cell in self._graphs() if cell.place == place]
+        """The cells that a choice is made for, each with its edge "0>2", or node ">2"."""
+        edge = f"{'' if choice.source is None else choice.source}>{choice.target}"
+        return [(cell, edge) for cell in self._graphs() if cell.place == choice.place.name]
 
     def _graphs(self) -> list[Graph]:
         return [cell for cell in self.cells if isinstance(cell, Graph)]
 
 
 def check_candidates(product: str, count: int, hint: str) -> None:
-    """An ArdorError where a supernet would have more candidates than it could learn."""
+    """An ArdorError if a supernet would have too many candidates."""
     if count > MOST_CANDIDATES:
         raise ArdorError(
             f"the space has {product} = {count:,} candidates; must be at most {MOST_CANDIDATES:,}",
@@ -151,7 +152,7 @@ def check_candidates(product: str, count: int, hint: str) -> None:
 
 
 def check_weights(cells: Iterable[tuple[int, Iterable[str]]], others: int = 0) -> None:
-    """An ArdorError where cells of so many channels, with these operations, are too large."""
+    """An ArdorError if cells of (channels, operations), and other weights, are too large."""
     widths = [(channels, list(operations)) for channels, operations in cells]
     count = others + sum(weights_of(op, channels) for channels, ops in widths for op in ops)
     if count > MOST_WEIGHTS:
@@ -169,13 +170,13 @@ def weights_of(operation: str, channels: int) -> int:
     """How many weights an operation has."""
     if operation == ZERO:
         return 0
-    with torch.device("meta"):  # where nothing is allocated
+    with torch.device("meta"):  # allocates nothing
         made = OPS[operation](channels, 1, Style())
     return sum(weight.numel() for weight in made.parameters())
 
 
 def check_partial(partial: int, channels: int) -> None:
-    """An ArdorError unless channels can be parted so."""
+    """An ArdorError unless `partial` divides the channels."""
     if channels % partial:
         raise ArdorError(
             f"space.partial = {partial} must divide the channels, of which there are {channels}",
@@ -183,15 +184,8 @@ def check_partial(partial: int, channels: int) -> None:
         )
 
 
-def squared_norm(module: nn.Module | None) -> Tensor:
-    """Sum of squared convolution weights; 0 for what has none."""
-    modules = module.modules() if module is not None else []
-    squares = [m.weight.square().sum() for m in modules if isinstance(m, nn.Conv2d)]
-    return torch.stack(squares).sum() if squares else torch.zeros(())
-
-
 def silent(module: nn.Module, given_zero: bool = False) -> bool:
-    """Whether a candidate gives only zeros: by its last normalisation, or by what it is given."""
+    """Whether a candidate gives only zeros: its last normalisation or its input is zero."""
     if isinstance(module, Noise):
         return False
     norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]

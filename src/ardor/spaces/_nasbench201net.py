@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 OPERATIONS = (ZERO, "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 NODES, STAGES = 4, 3
-EDGES = tuple(f"{source}>{node}" for node in range(1, NODES) for source in range(node))
+LINKS = {f"{source}>{node}": (source, node) for node in range(1, NODES) for source in range(node)}
+EDGES = tuple(LINKS)
 
 
 class Nasbench201Net(GraphNet):
@@ -73,7 +74,7 @@ class Cell(Graph):
 
 
 class Reduction(nn.Module):
-    """A residual block at half the size (He et al. 2016): two convolutions beside a pool."""
+    """A residual block at half the size (He et al. 2016): two convolutions plus a pool."""
 
     def __init__(self, inputs: int, outputs: int, style: Style) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ class Reduction(nn.Module):
             style.block(outputs, style.conv(width, outputs, 3, stride, padding=1, bias=False))
             for width, stride in ((inputs, 2), (outputs, 1))
         )
-        # An odd side gives the size that the strided convolution gives.
+        # Rounds odd sides up, as the strided convolution does.
         self.pool = nn.AvgPool2d(2, ceil_mode=True)
         self.widen = style.conv(inputs, outputs, 1, bias=False)
 

@@ -5,7 +5,6 @@ Each state adds up what its edges bring; the output is all states, concatenated.
 edge 0>2 is the choice "normal/0>2", the inputs of state 2 are "normal/>2".
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,19 +15,25 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions, kind_of
+from ardor.architecture import Architecture, Choice, Decisions, Place
 from ardor.bayes import Gates
-from ardor.errors import ArdorError, unknown
-from ardor.layers.operations import OPS, SETS, ZERO, Style
+from ardor.layers.operations import ZERO, Style, families_of
 from ardor.settings.fields import Count
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
-from ardor.spaces._edges import BY_EDGE, STATES
+from ardor.spaces._edges import BY_EDGE
 from ardor.spaces._graph import check_candidates, check_partial, check_weights
+from ardor.spaces._layout import (
+    LARGEST,
+    check_halvings,
+    check_layout,
+    check_operations,
+    letters,
+    operations_named,
+)
 
 KINDS = {"N": "normal", "R": "reduce"}
-LARGEST = 100  # cells of a layout: more is a slip of the hand
-LAYOUT = re.compile(r"(\d*)([NR])")
+TITLES = {"N": "normal cell", "R": "reduction cell"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,49 +46,15 @@ class Cells(Space):
     ops: str = "vinnas"  # a named set, or operations separated by commas
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
-    stem: Annotated[int, Field(ge=1, le=LARGEST)] = (
-        3  # the stem's channels, as a multiple of the cells'
-    )
+    stem: Annotated[int, Field(ge=1, le=LARGEST)] = 3  # its channels, in those of the cells
     halvings: Annotated[int, Field(ge=0, le=10)] = 0  # times the stem halves images; ImageNet 3
     partial: Count = 1  # one in so many channels goes through operations while searching; 1 is all
 
     def __post_init__(self) -> None:
         check_partial(self.partial, self.channels)
-        counts = [int(count or 1) for count, _ in LAYOUT.findall(self.layout)]
-        if sum(counts) > LARGEST:
-            raise ArdorError(
-                f"space.layout '{self.layout}' has {sum(counts)} cells; must be at most {LARGEST}",
-                "use fewer cells: DARTS trains 20",
-            )
-        if LAYOUT.sub("", self.layout).strip() or not self.cells:
-            raise ArdorError(
-                f"space.layout '{self.layout}' must be cells N and R, with counts if you like",
-                'for example "R", "NNRNNRNN" or "6N R 6N R 6N"',
-            )
-        smallest = min(self.image[1:])
-        if smallest < 2 ** (self.halvings + self.cells.count("R")):
-            stem = f" after space.halvings = {self.halvings}" if self.halvings else ""
-            raise ArdorError(
-                f"space.layout '{self.layout}'{stem} halves {smallest} pixels more often than they "
-                "allow",
-                f"use fewer {'halvings or ' if stem else ''}reduction cells, or larger images",
-            )
-        if self.halvings and self.channels == 1 and self.cells[0] == "N":
-            raise ArdorError(
-                f"space.channels = 1 must be at least 2 with space.halvings = {self.halvings}",
-                "what halves an image parts its channels in two: use --set space.channels=2",
-            )
-        if len(set(self.operations)) < 2:
-            raise ArdorError(
-                f"space.ops '{self.ops}' must be at least two operations",
-                f"separate them by commas, or name a set: {', '.join([*SETS, *BY_EDGE])}",
-            )
-        if self.ops in BY_EDGE and self.states != STATES:
-            raise ArdorError(
-                f"space.states {self.states} must be {STATES} with space.ops '{self.ops}', "
-                "which names the candidates of each edge",
-                f"use --set space.states={STATES}, or another set: {', '.join(SETS)}",
-            )
+        check_layout(self.layout)
+        check_halvings(self.layout, self.halvings, self.channels, min(self.image[1:]))
+        check_operations(self.ops, self.operations, self.states)
         edges = sum(self.nodes())
         product = f"{len(self.cells)} cells x {edges:,} edges x {len(self.operations)} operations"
         check_candidates(
@@ -95,34 +66,32 @@ class Cells(Space):
     @cached_property
     def cells(self) -> str:
         """The layout written out: one letter for each cell."""
-        return "".join(kind * int(count or 1) for count, kind in LAYOUT.findall(self.layout))
+        return letters(self.layout)
 
     @cached_property
     def operations(self) -> tuple[str, ...]:
-        """What is a candidate of any edge: of every edge, in gate order, unless a set differs."""
-        if self.ops in SETS:
-            return SETS[self.ops]
-        if self.ops in BY_EDGE:
-            return tuple(dict.fromkeys(op for ops in BY_EDGE[self.ops].values() for op in ops))
-        listed = tuple(name.strip() for name in self.ops.split(","))
-        for name in listed:
-            if name not in {*OPS, ZERO}:
-                known = [*OPS, ZERO] if "," in self.ops else [*SETS, *BY_EDGE, *OPS]
-                raise unknown("operation", name, known)
-        return listed
+        """The candidates of every edge in gate order; with a set by edges, those of any edge."""
+        return operations_named(self.ops)
 
     def operations_of(self, edge: str) -> tuple[str, ...]:
         """The candidates of an edge, such as "normal/0>2", in gate order."""
-        if self.ops not in BY_EDGE:
-            return self.operations
-        place, _, link = edge.partition("/")
-        return BY_EDGE[self.ops][f"{kind_of(place)}/{link}"]
+        return self._candidates[edge]
 
     @cached_property
-    def places(self) -> tuple[str, ...]:
-        """For each cell the name under which its choices are made."""
+    def _candidates(self) -> Mapping[str, tuple[str, ...]]:
+        return {choice.name: choice.options for choice in self.choices if choice.kind == "op"}
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """For each cell the place of its choices."""
         return tuple(
-            KINDS[kind] if self.shared else f"{KINDS[kind]}{index}"
+            Place(
+                KINDS[kind] if self.shared else f"{KINDS[kind]}{index}",
+                KINDS[kind],
+                TITLES[kind] if self.shared else f"{TITLES[kind]} {index}",
+                shrinks=kind == "R",
+                joins=True,
+            )
             for index, kind in enumerate(self.cells)
         )
 
@@ -147,15 +116,26 @@ class Cells(Space):
         for place, copies in Counter(self.places).items():
             for node in self.nodes():
                 sources = tuple(map(str, range(node)))
-                found.append(Choice(f"{place}/>{node}", "edge", sources, copies))
-                edges = [f"{place}/{source}>{node}" for source in sources]
-                found += [Choice(edge, "op", self.operations_of(edge), copies) for edge in edges]
+                name = f"{place.name}/>{node}"
+                found.append(Choice(name, "edge", sources, copies, place, target=node))
+                found += [self._link(place, copies, source, node) for source in range(node)]
         return tuple(found)
+
+    def _link(self, place: Place, copies: int, source: int, node: int) -> Choice:
+        """The choice of the operation on an edge."""
+        link = f"{source}>{node}"
+        own = BY_EDGE.get(self.ops)
+        options = own[f"{place.kind}/{link}"] if own else self.operations
+        families = families_of(options)
+        name = f"{place.name}/{link}"
+        return Choice(name, "op", options, copies, place, source, node, families)
 
     def check_size(self, architecture: Architecture | None = None) -> None:
         cells = []
         for place, (_, _, channels) in zip(self.places, self.widths, strict=True):
-            edges = [f"{place}/{source}>{node}" for node in self.nodes() for source in range(node)]
+            edges = [
+                f"{place.name}/{source}>{node}" for node in self.nodes() for source in range(node)
+            ]
             kept = [
                 self.operations_of(edge) if architecture is None else architecture.options[edge]
                 for edge in edges
@@ -190,7 +170,7 @@ class Cells(Space):
         return self.architecture({name: kept for (decision,) in states for name, kept in decision})
 
     def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
-        """For each state, how often what is kept of it; its edges decide nothing else."""
+        """For each state, counts of its decisions: states are independent."""
         return [self._strongest(draws, place, node) for place, node in self._states()]
 
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
@@ -212,7 +192,7 @@ class Cells(Space):
         return self.architecture(kept)
 
     def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Decisions]:
-        """What is kept of a state, and in how many of the draws, (draws, 1, options) each."""
+        """Counts of the decisions of a state over draws, (draws, 1, options) each."""
         links = [f"{place}/{source}>{node}" for source in range(node)]
         strength, best = self._best(draws, links)
         edges = draws.get(f"{place}/>{node}", torch.ones(1, 1, node))[:, 0]
@@ -228,12 +208,14 @@ class Cells(Space):
         return found
 
     def _best(self, draws: Gates, links: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """The best score of each edge but that of zero, and where it stands, (draws, edges)."""
+        """The best score of each edge, zero left out, and its option's index, (draws, edges)."""
         scores, places = [], []
         for link in links:
             options = self.operations_of(link)
             able = torch.tensor([at for at, op in enumerate(options) if op != ZERO])
-            given = draws.get(link, torch.ones(1, 1, len(options)))  # what is not scored is open
+            given = draws.get(
+                link, torch.ones(1, 1, len(options))
+            )  # all equal if there are no scores
             score, at = given[:, 0, able].max(-1)
             scores.append(score)
             places.append(able[at])
@@ -242,12 +224,13 @@ class Cells(Space):
         return strength, best
 
     def _states(self) -> Iterator[tuple[str, int]]:
-        return ((place, node) for place in dict.fromkeys(self.places) for node in self.nodes())
+        places = dict.fromkeys(place.name for place in self.places)
+        return ((place, node) for place in places for node in self.nodes())
 
     def _table(
         self, scores: Gates, place: str, node: int
     ) -> dict[str, tuple[float, dict[str, float]]]:
-        """Source -> score of the edge, and of its operations but zero; 1 for what is left open."""
+        """Source -> score of the edge, and of its operations but zero; 1 if there is none."""
 
         def of(name: str, count: int) -> list[float]:
             return mean_score(scores[name]) if name in scores else [1.0] * count

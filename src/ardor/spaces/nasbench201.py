@@ -1,7 +1,7 @@
 """NAS-Bench-201 (Dong and Yang 2020): one cell of four nodes, six edges of five operations.
 
 The network is a stem, three stages of the same cell and a residual reduction between them. The
-operation on edge 0>1 is the choice "0>1"; zero is a real answer on any edge, kept as nothing. All
+operation on edge 0>1 is the choice "0>1"; zero may be chosen on any edge: then nothing is kept. All
 15,625 cells of single operations are trained in the benchmark, under strings such as
 |nor_conv_3x3~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|skip_connect~0|nor_conv_3x3~1|skip_connect~2|
 """
@@ -20,13 +20,20 @@ from torch import Tensor, nn
 from ardor.architecture import Architecture, Choice, Decisions
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
-from ardor.layers.operations import ZERO, Style
+from ardor.layers.operations import ZERO, Style, families_of
 from ardor.settings.fields import Count
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._graph import check_partial, check_weights
-from ardor.spaces._nasbench201net import EDGES, NODES, OPERATIONS, STAGES, Nasbench201Net
+from ardor.spaces._nasbench201net import (
+    EDGES,
+    LINKS,
+    NODES,
+    OPERATIONS,
+    STAGES,
+    Nasbench201Net,
+)
 
-LARGEST = 100  # cells of a stage: more is a slip of the hand
+LARGEST = 100  # cells of a stage: more must be a typing error
 SMALLEST = 2 ** (STAGES - 1)  # pixels of a side, halved between stages
 # From the input of a cell to its output.
 PATHS = (("0>3",), ("0>1", "1>3"), ("0>2", "2>3"), ("0>1", "1>2", "2>3"))
@@ -52,7 +59,11 @@ class Nasbench201(Space):
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
-        return tuple(Choice(edge, "op", OPERATIONS, STAGES * self.cells) for edge in EDGES)
+        copies, families = STAGES * self.cells, families_of(OPERATIONS)
+        return tuple(
+            Choice(edge, "op", OPERATIONS, copies, source=source, target=node, families=families)
+            for edge, (source, node) in LINKS.items()
+        )
 
     def check_size(self, architecture: Architecture | None = None) -> None:
         kept = [OPERATIONS] * len(EDGES) if architecture is None else architecture.options.values()
@@ -82,13 +93,13 @@ class Nasbench201(Space):
                 raise foreign(f"'{ZERO}' is kept on {edge}, where nothing must be")
 
     def strongest(self, scores: Gates) -> Architecture:
-        """The best operation of each edge, zero among them: nothing is kept where it is zero."""
+        """The best operation of each edge, zero included: then nothing is kept there."""
         means = {n: torch.tensor([[mean_score(s)]], dtype=torch.double) for n, s in scores.items()}
         counts = self.strongest_of_each(means)
         return self.architecture({name: kept for ((name, kept),) in map(next, map(iter, counts))})
 
     def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
-        """For each edge, how often what is kept on it: edges decide nothing else."""
+        """For each edge, counts of the operation kept: edges are independent."""
         found = []
         for edge in EDGES:
             best = self._scores(draws, edge)[:, 0].argmax(-1)
@@ -96,14 +107,14 @@ class Nasbench201(Space):
             kept: Counter[Decisions] = Counter()
             for operation, count in zip(OPERATIONS, counts, strict=True):
                 kept[((edge, keeping(operation)),)] += count
-            found.append(+kept)  # without those that never were
+            found.append(+kept)  # + removes counts of zero
         return found
 
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
         """All operations above the threshold but zero.
 
-        Where they leave no way from input to output, the likeliest path gets the likeliest
-        operation of each of its edges that has none.
+        If they do not connect input and output, the likeliest path is completed: each of its edges
+        without operation gets its likeliest.
         """
         kept, best = {}, {}
         for edge in EDGES:
@@ -119,21 +130,21 @@ class Nasbench201(Space):
         return self.architecture(kept)
 
     def from_string(self, text: str) -> Architecture:
-        """The cell that the benchmark writes so; an ArdorError if it writes none so."""
+        """The cell of a string of the benchmark; an ArdorError if it is not one."""
         return self.architecture({edge: keeping(op) for edge, op in operations_of(text).items()})
 
     def _scores(self, scores: Gates, edge: str) -> Tensor:
-        """Those of an edge; one for each operation but zero where it is left open."""
+        """The scores of an edge; if it has none, one for each operation but zero."""
         return scores.get(edge, torch.tensor([[[float(op != ZERO) for op in OPERATIONS]]]))
 
 
 def keeping(operation: str) -> tuple[str, ...]:
-    """What is kept of an edge with one operation: zero is what is left out."""
+    """The kept options of an edge with this operation: none for zero."""
     return () if operation == ZERO else (operation,)
 
 
 def cell_string(kept: Mapping[str, Sequence[str]]) -> str:
-    """The benchmark's own string of what is kept on each edge; an ArdorError where it has none."""
+    """The benchmark's string for kept operations by edge; an ArdorError if there is none."""
     if set(kept) != set(EDGES) or any(len(ops) > 1 for ops in kept.values()):
         raise ArdorError(
             "the architecture is no cell of NAS-Bench-201: it must have one operation on each edge",
@@ -165,9 +176,9 @@ def operations_of(text: str) -> dict[str, str]:
 
 
 def unique(text: str) -> str:
-    """A string that is equal for isomorphic cells, as the benchmark's authors write it.
+    """A string that is equal for isomorphic cells, as the benchmark's authors define it.
 
-    What node 3 computes: skip is what it reads, zero is "#", and so is what reads a "#".
+    It writes out what node 3 computes, with skips left out, and "#" for zero and all that reads it.
     """
     operations, nodes = operations_of(text), ["0"]
     for node in range(1, NODES):
@@ -177,7 +188,7 @@ def unique(text: str) -> str:
 
 
 def brought(operation: str, source: str) -> str:
-    """What an edge makes of what its source computes."""
+    """The expression of an edge, from that of its source."""
     if source == NOTHING or operation == ZERO:
         return NOTHING
     return source if operation == SKIP else f"({source})@{operation}"

@@ -1,4 +1,4 @@
-"""A batch computed in micro-batches, one after another: less memory, the gradient of the whole."""
+"""A batch computed in micro-batches, one after another: less memory, the same gradient."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from ardor.bayes import Gates
 from ardor.native.kernels import first_order
 
-# Images, labels and gates of a part -> its terms, each a mean over its images.
+# Images, labels and gates of a micro-batch -> its terms, each a mean over its images.
 Terms = Callable[[Tensor, Tensor, Gates], Mapping[str, Tensor]]
 
 
 def micro_batches_of(accumulate: int, images: int) -> int:
-    """How many parts a batch has: never one of a single image, which has no batch statistics."""
+    """The number of micro-batches: each has two images at least, for the statistics of a batch."""
     return max(1, min(accumulate, images // 2))
 
 
@@ -26,9 +26,9 @@ def in_micro_batches(
     weights: Sequence[nn.Parameter],
     micro_batches: int,
 ) -> Mapping[str, Tensor]:
-    """The terms of a batch under one draw of the gates, whose sum has the gradient of the whole.
+    """The terms of a batch under one draw of the gates; their sum has the gradient of the batch.
 
-    That gradient hangs on the first term: only the sum of all may be differentiated, and once.
+    The first term carries that gradient: only the sum of all may be differentiated, and once.
     """
     names: list[str] = []
 
@@ -47,7 +47,7 @@ def in_micro_batches(
 
 
 class _InMicroBatches(torch.autograd.Function):
-    """Runs every part forwards and backwards at once, so that only one is held at a time."""
+    """Runs every micro-batch forwards and backwards at once: memory holds only one at a time."""
 
     @staticmethod
     def forward(
@@ -83,7 +83,7 @@ class _InMicroBatches(torch.autograd.Function):
 def _shared(
     pieces: Sequence[tuple[Tensor, Tensor]], gates: Gates
 ) -> Iterator[tuple[float, tuple[Tensor, Tensor, Gates]]]:
-    """Each part with its share of the images; gates that are drawn for each image are split."""
+    """Each micro-batch with its share of the images; gates that differ by image are split."""
     total, at = sum(len(labels) for _, labels in pieces), 0
     for images, labels in pieces:
         here = slice(at, at + len(labels))

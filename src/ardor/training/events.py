@@ -1,4 +1,4 @@
-"""TensorBoard events beside the log, where TensorBoard is installed."""
+"""The log as TensorBoard events, where TensorBoard is installed."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Events:
-    """The scalars of a stage, from an epoch on; what was written of it before is replaced."""
+    """The scalars of a stage from an epoch on; later ones of an earlier process are replaced."""
 
     def __init__(self, folder: Path, epoch: int) -> None:
         self.folder, self.epoch = folder, epoch
@@ -29,7 +29,7 @@ class Events:
 
 
 def scalars(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Every number in a log line but those of single options, under the path to it."""
+    """Every number in a log line, under the path to it; without those of single options."""
     for name, value in line.items():
         if isinstance(value, Mapping) and name not in ("probabilities", "strengths"):
             yield from scalars(value, f"{prefix}{name}/")

@@ -1,11 +1,10 @@
-"""A stage that can be stopped at any step and continued as if it had not been.
+"""A stage that can be stopped at any step and continued as if nothing had happened.
 
 `search` and `train` are both loops over epochs and steps; what they share is here: where the loop
 stands, the running means of its terms, one log line and one checkpoint for each epoch.
 """
 
 import json
-import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from ardor.errors import ArdorError, Interrupted
@@ -21,18 +20,22 @@ from ardor.runtime import memory
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import read_log, write, writing
 from ardor.runtime.progress import Progress
-from ardor.runtime.seeds import random_states, restore_random_states
 from ardor.runtime.tensors import load, save
 from ardor.schedules import round_at
+from ardor.training.checkpoints import (
+    drop_older,
+    misfits,
+    path_of,
+    restore_modules,
+    restore_newest,
+    restore_random,
+    saved,
+)
 from ardor.training.events import Events
-from ardor.training.remembered import check_facts, check_state
+from ardor.training.remembered import check_facts
 from ardor.training.timetable import Timetable
 
-LOG = logging.getLogger("ardor")
 SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
-# What torch, numpy and Python raise where a checkpoint holds other things than they gave.
-MISFITS = (LookupError, RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError)
-KEPT = 2  # checkpoints: the newest, and one to fall back on should it be damaged
 
 
 class ResumableLoop:
@@ -48,13 +51,14 @@ class ResumableLoop:
         optimisers: Mapping[str, Optimizer],
         timetable: Timetable,
         reshape: Callable[[Mapping[str, Any]], None] = lambda facts: None,
+        facts: dict[str, Any] | None = None,
     ) -> None:
         self.name, self.run, self.runtime = name, run, runtime
         self._reshape = reshape  # given `facts`, makes the modules fit a checkpoint's tensors
         self.modules, self.optimisers = modules, optimisers
         self.timetable, self.step_times = timetable, timetable.step_times
         self.epoch = self.step = 0  # finished epochs, and steps of the one under way
-        self.facts: dict[str, Any] = {}  # what else the loop remembers, as JSON
+        self.facts = {} if facts is None else facts  # what else the loop remembers, as JSON
         self.sums: dict[str, float] = {}
         self.seconds = 0.0  # of the epoch under way, before this process took it up
         self._logged: dict[str, float] = {}  # with every epoch
@@ -76,7 +80,7 @@ class ResumableLoop:
 
     @property
     def round(self) -> int:
-        """Which round of the course the step under way is in; after an epoch, its last step."""
+        """Which round the step under way is in; after an epoch, its last step."""
         return round_at(self.begun, self.step_times.rounds)[0]
 
     @property
@@ -96,7 +100,7 @@ class ResumableLoop:
 
     @property
     def in_time(self) -> bool:
-        """Whether there is time for another look at the held-out images."""
+        """Whether there is time to score the held-out images once more."""
         return not self.timetable.time or self.spent + self.step_times.look() <= self.timetable.time
 
     @property
@@ -120,7 +124,7 @@ class ResumableLoop:
             self._stepped = self.runtime.clock()
             self.step_times.add_step(
                 at, self._stepped - before
-            )  # with what was told of the one before
+            )  # with the report of the step before
             if self.timetable.fit(self.epoch, self.step, self.spent):
                 self.tell(f"{self.timetable.length.epochs:.3g} epochs fit into the time")
             self.runtime.report(self._position())
@@ -131,12 +135,13 @@ class ResumableLoop:
     def check_memory(
         self, net: nn.Module, images: int, micro_batches: int, forward: Callable[[int], object]
     ) -> None:
-        """Says what a step will need, before the first of them; an ArdorError if it is too much."""
-        needed = None if self.over else memory.need(net, forward)
+        """Reports the memory that a step will need; an ArdorError if it is too much."""
+        with self.runtime.streams.unchanged():
+            needed = None if self.over else memory.need(net, forward)
         if needed is not None:
             there, most = memory.free(self.runtime.device), needed.of(-(-images // micro_batches))
             self._logged = {"expected_memory_mb": round(most / 2**20, 1)}
-            self.tell(memory.said(most, there))
+            self.tell(memory.in_words(most, there))
             memory.check(self.name, needed, there, images=images, micro_batches=micro_batches)
 
     def add(self, section: str, terms: Mapping[str, float]) -> None:
@@ -146,7 +151,7 @@ class ResumableLoop:
             self.sums[key] = self.sums.get(key, 0.0) + value
 
     def tell(self, note: str) -> None:
-        """A word for whoever watches."""
+        """Reports a note."""
         self.runtime.report(replace(self._position(), note=note))
 
     def means(self) -> dict[str, dict[str, float]]:
@@ -167,6 +172,8 @@ class ResumableLoop:
                     f"{self.name} diverged in epoch {self.epoch + 1}: {name} is {value}",
                     f"begin a new run with a lower {SECTIONS.get(self.name, self.name)}.rate",
                 )
+        if "held_out" in facts:
+            self.facts["held_out_accuracy"] = facts["held_out"]["accuracy"]
         self.epoch += 1
         line = {
             "stage": self.name,
@@ -194,18 +201,15 @@ class ResumableLoop:
         means = self.means().get("train", {})
         left = self.timetable.left(self.epoch, self.step, self.spent)
         epochs = self.timetable.epochs if self.timetable.fitted else 0
-        # What is said after the end is of the last epoch.
+        # After the end, the report is of the last epoch.
         epoch = max(1, self.epoch if self.over else self.epoch + 1)
-        return Progress(self.name, epoch, epochs, self.progress, left, means)
+        held_out = self.facts.get("held_out_accuracy")
+        return Progress(
+            self.name, epoch, epochs, self.progress, left, means, held_out_accuracy=held_out
+        )
 
     def _save(self) -> None:
-        tensors: dict[str, Tensor] = {}
-        for name, module in self.modules.items():
-            tensors |= {f"{name}/{key}": value for key, value in module.state_dict().items()}
-        for name, optimiser in self.optimisers.items():
-            tensors |= _flat(name, optimiser)
-        states, random_facts = random_states()
-        tensors |= {f"random/{key}": value for key, value in states.items()}
+        tensors, random_facts = saved(self.modules, self.optimisers, self.runtime.streams)
         facts = {
             "position": [self.epoch, self.step],
             "sums": self.sums,
@@ -214,46 +218,26 @@ class ResumableLoop:
             "random": random_facts,
             "facts": self.facts,
         }
-        path = self.run / "checkpoint" / f"{self.name}-{self.epoch:05d}-{self.step:06d}.safetensors"
-        save(path, tensors, facts)
-        for old in self._checkpoints()[:-KEPT]:
-            old.unlink()
-
-    def _checkpoints(self) -> list[Path]:
-        return sorted((self.run / "checkpoint").glob(f"{self.name}-*.safetensors"))
+        save(path_of(self.run, self.name, self.epoch, self.step), tensors, facts)
+        drop_older(self.run, self.name)
 
     def _restore(self) -> None:
-        """Takes up the newest checkpoint that is whole."""
-        checkpoints = self._checkpoints()
-        for path in reversed(checkpoints):
-            try:
-                self._restore_from(path)
-                break
-            except ArdorError as error:
-                if path == checkpoints[0]:
-                    raise
-                LOG.warning("%s; going back to the checkpoint before it", error)
+        """Continues from the newest checkpoint that is not damaged."""
+        restore_newest(self.run, self.name, self._restore_from)
         self._trim_log()
 
     def _restore_from(self, path: Path) -> None:
         tensors, facts = load(path)
-        try:
+        with misfits(path):
             check_facts(facts)
             self._reshape(facts["facts"])
-            for name, module in self.modules.items():
-                module.load_state_dict(_under(f"{name}/", tensors))
-            for name, optimiser in self.optimisers.items():
-                _unflatten_(optimiser, _under(f"{name}/", tensors))
+            restore_modules(tensors, self.modules, self.optimisers)
             self.epoch, self.step = facts["position"]
-            self.sums, self.seconds, self.facts = facts["sums"], facts["seconds"], facts["facts"]
+            self.sums, self.seconds = facts["sums"], facts["seconds"]
+            self.facts.clear()
+            self.facts.update(facts["facts"])
             self._spent = self.timetable.restore(facts.get("course", {}))
-            restore_random_states(_under("random/", tensors), facts["random"])
-        except MISFITS as error:
-            *_, why = ("", *str(error).split("\n"))  # the last line of what torch says
-            raise ArdorError(
-                f"checkpoint '{path}' does not fit this run: {why.strip()}",
-                "put back its config.json, or delete its checkpoints to begin the stage anew",
-            ) from error
+            restore_random(tensors, facts["random"], self.runtime.streams, path)
 
     def _trim_log(self) -> None:
         """Drops lines of epochs that will be run again, and one that was cut off."""
@@ -264,28 +248,3 @@ class ResumableLoop:
                 if entry["stage"] != self.name or entry["epoch"] <= self.epoch
             ]
             write(self._log, "".join(kept))
-
-
-def _flat(name: str, optimiser: Optimizer) -> dict[str, Tensor]:
-    """An optimiser's state as named tensors."""
-    return {
-        f"{name}/{index}/{key}": value
-        for index, state in optimiser.state_dict()["state"].items()
-        for key, value in state.items()
-        if isinstance(value, Tensor)
-    }
-
-
-def _unflatten_(optimiser: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Puts back what `_flat` took; rates and the like follow from the settings."""
-    state: dict[int, dict[str, Tensor]] = defaultdict(dict)
-    for key, value in tensors.items():
-        index, name = key.split("/")
-        state[int(index)][name] = value
-    groups = optimiser.state_dict()["param_groups"]
-    optimiser.load_state_dict({"state": dict(state), "param_groups": groups})
-    check_state(optimiser)
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -23,7 +23,7 @@ class Batch:
 
     @classmethod
     def zeros(cls, images: int, like: Tensor, runtime: Runtime) -> "Batch":
-        """A batch with nothing on it."""
+        """A batch of black images, to measure memory."""
         pixels = runtime.images(torch.zeros(images, *like.shape[1:]))
         return cls(pixels, torch.zeros(images, dtype=torch.long, device=runtime.device), images)
 
@@ -45,7 +45,7 @@ def likelihood(
     auxiliary_weight: float = 0.0,
     micro_batches: int = 1,
 ) -> Mapping[str, Tensor]:
-    """The nll of each head, and the accuracy of the first; in one go, or part by part."""
+    """The nll of each head, and the accuracy of the first; at once or in micro-batches."""
 
     def terms_of(images: Tensor, labels: Tensor, gates: Gates) -> dict[str, Tensor]:
         main, *auxiliary = net.heads(images, gates)

@@ -1,15 +1,15 @@
-"""Optimisers of the weights, their rates, and the gradients they are given."""
+"""Optimisers of weights and gates, their rates, and the gradients they are given."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from ardor.schedules import RATES, warm_up
-from ardor.settings.sections import Fitting
+from ardor.settings.sections import Fitting, SearchConfig
 
 
 def set_gradients_(parameters: Sequence[nn.Parameter], loss: Tensor) -> None:
@@ -36,12 +36,33 @@ def held(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
 
 def weight_optimiser(net: nn.Module, config: Fitting) -> Optimizer:
     """The optimiser of the weights, as configured."""
-    parameters = list(net.parameters())
-    # Not `fused`: on a CPU it takes weights and gradients for the same layout in memory.
-    settings: dict[str, Any] = {"weight_decay": config.weight_decay, "foreach": True}
-    if config.optimiser == "sgd":
-        return SGD(parameters, config.rate, momentum=config.momentum, **settings)
-    return Adam(parameters, config.rate, **settings)
+    # Not `fused`: on a CPU it assumes that weights and gradients have the same layout in memory.
+    settings = {"weight_decay": config.weight_decay, "foreach": True}
+    momentum, betas = config.momentum, (0.9, 0.999)
+    return _optimiser(
+        config.optimiser, list(net.parameters()), config.rate, momentum, betas, settings
+    )
+
+
+def gate_optimiser(gates: Sequence[nn.Parameter], config: SearchConfig) -> Optimizer:
+    """The optimiser of the gates, as configured."""
+    settings = {"weight_decay": config.gate_decay}
+    momentum, betas = config.gate_momentum, config.gate_betas
+    return _optimiser(config.gate_optimiser, gates, config.gate_rate, momentum, betas, settings)
+
+
+def _optimiser(
+    kind: Literal["adam", "sgd"],
+    parameters: Sequence[nn.Parameter],
+    rate: float,
+    momentum: float,
+    betas: tuple[float, float],
+    settings: Mapping[str, Any],
+) -> Optimizer:
+    """SGD with that momentum, or Adam with those betas."""
+    if kind == "sgd":
+        return SGD(parameters, rate, momentum=momentum, **settings)
+    return Adam(parameters, rate, betas=betas, **settings)
 
 
 def rate_at(config: Fitting, progress: float) -> float:

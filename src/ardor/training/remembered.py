@@ -1,4 +1,4 @@
-"""What a checkpoint remembers beside its tensors; read strictly, as anyone can write one."""
+"""The facts in a checkpoint besides its tensors, checked strictly: anyone can write a file."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -12,17 +12,17 @@ from ardor.settings.sections import LONGEST
 Natural = Annotated[int, Field(ge=0)]
 Epochs = dict[str, dict[str, Natural]]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-ABSENT: Any = Field(default=None)  # what a loop may not have come to; null is no value
+ABSENT: Any = Field(default=None)  # a fact that a loop has not reached yet; null is no value
 
 
 class Strict(BaseModel):
-    """Nothing is taken for another kind of value."""
+    """Values must have the right type: none is converted."""
 
     model_config = ConfigDict(strict=True)
 
 
 class Watched(Strict):
-    """What the collapse watch has seen."""
+    """The state of the collapse monitor."""
 
     since: dict[str, Natural]
     collapsed: dict[str, Natural]
@@ -33,8 +33,10 @@ class Watched(Strict):
 
 
 class Facts(Strict):
-    """What the search knows of its epochs."""
+    """The facts that a search or a training remembers from its epochs."""
 
+    held_out_accuracy: float = ABSENT
+    gate_steps: Natural = ABSENT
     watch: Watched = ABSENT
     least_error: float = ABSENT
     kept_epoch: Natural = ABSENT
@@ -54,12 +56,12 @@ class Timetable(Strict):
 
 
 class Remembered(Strict):
-    """All of it."""
+    """All facts of a checkpoint."""
 
     position: Annotated[list[Natural], Field(min_length=2, max_length=2)]
     sums: dict[str, float]
     seconds: Annotated[Finite, Field(ge=0)]
-    timetable: Timetable = ABSENT
+    course: Timetable = ABSENT
     random: dict[str, Any]
     facts: Facts
 

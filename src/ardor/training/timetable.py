@@ -1,4 +1,4 @@
-"""How long a stage will take, and how much of it fits into a given time."""
+"""How long a stage will take, and how many epochs fit into a given time."""
 
 from bisect import bisect_right
 from collections import deque
@@ -12,18 +12,18 @@ from ardor.schedules import round_at
 
 MEASURED = 4  # steps from which on their median is trusted; the first of them is slow
 RECENT = 50  # steps that tell how fast the machine is now
-AIM = 0.95  # of the time: machines are noisy, and the end must stay inside
+AIM = 0.95  # of the time: machines are noisy, and the stage must end in time
 LEAST = 0.85  # of the time: a stage that would end sooner is made longer
-WAITING = 0.1  # of the time: measured for longer, fewer steps must do
-LOOKING = 0.2  # of the time: for one epoch's look at held-out images and those at the end
+WAITING = 0.1  # of the time: after it, fewer measured steps are enough
+LOOKING = 0.2  # of the time: to score held-out images, after an epoch and at the end
 SHORTEST = 0.25  # of an epoch: a shorter one at the end is not worth its validation
 
 
 @dataclass(frozen=True)
 class Length:
-    """The length of a stage in epochs, whole or not, and how far a point is on the way.
+    """The length of a stage in epochs, not always an integer, and the progress at any point.
 
-    Where the length changes, progress goes on from what it was, and still ends at one.
+    When the length changes, progress goes on from its last value, and still ends at one.
     """
 
     epochs: float
@@ -41,10 +41,10 @@ class Length:
 
 
 class StepTimes:
-    """Seconds of a step, before and after steps get slower, and of what lies between epochs.
+    """Seconds of a step, before and after steps get slower, and seconds between two epochs.
 
-    What has not been seen yet is guessed: `slower` times a step before, `between` steps. A way of
-    several rounds begins with cheap steps in each of them.
+    Times that are not measured yet are guessed: a late step takes `slower` times an early one, the
+    time between epochs is that of `between` steps. Each of several rounds begins with early steps.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class StepTimes:
         looks: int = 0,
     ) -> None:
         self.slower_from, self.slower, self.rounds = slower_from, slower, rounds
-        self.looks = looks  # at held-out images, after the last epoch
+        self.looks = looks  # how often held-out images are scored after the last epoch
         self.guess = between
         self._steps = tuple(deque[float](maxlen=RECENT) for _ in range(2))
         self._between = deque[float](maxlen=RECENT)
@@ -71,7 +71,7 @@ class StepTimes:
         return round_at(progress, self.rounds)[1] >= self.slower_from
 
     def cheap(self, progress: float) -> float:
-        """The share of the whole way that was cheap up to there."""
+        """The share of all steps that come before that progress and are early ones."""
         number, share = round_at(progress, self.rounds)
         return (number * self.slower_from + min(share, self.slower_from)) / self.rounds
 
@@ -92,13 +92,13 @@ class StepTimes:
         return median_low(after) if after else 0.0
 
     def between(self) -> float:
-        """What lies between two epochs: the latest, which may be slower than the first."""
+        """Seconds between two epochs: the latest, as later ones may be slower."""
         if self._between:
             return self._between[-1]
         return self.guess * (self.step(late=False) or self.step(late=True) / self.slower)
 
     def look(self) -> float:
-        """One look at the held-out images: the cheapest that was seen between two epochs."""
+        """Seconds to score the held-out images once: the least between two epochs."""
         return min(self._between, default=self.between())
 
     def left(self, length: Length, at: float, epoch: int, steps: int) -> float:
@@ -111,7 +111,7 @@ class StepTimes:
 
 
 class Timetable:
-    """The way of a stage: its steps, epoch by epoch, and the time that it may take."""
+    """The steps of a stage, epoch by epoch, and the time that it may take."""
 
     def __init__(
         self, epochs: int, steps: int, *, time: float = 0.0, step_times: StepTimes | None = None
@@ -120,7 +120,7 @@ class Timetable:
         self.step_times = step_times or StepTimes()
         self.length = Length(float(epochs))
         self.fitted = not time  # whether it is known how many epochs there will be
-        self.share = 1.0  # of the held-out images, to look at
+        self.share = 1.0  # of the held-out images that are scored
 
     @property
     def epochs(self) -> int:
@@ -132,17 +132,17 @@ class Timetable:
         return min(self.steps, round((self.length.epochs - epoch) * self.steps))
 
     def progress(self, epoch: int, step: int) -> float:
-        """The share of the way that is done."""
+        """The share of all steps that is done."""
         return self.length.progress(epoch + step / self.steps)
 
     def left(self, epoch: int, step: int, spent: float) -> float:
-        """Seconds to the end; all that is left of the time, as long as nothing is measured."""
+        """Seconds to the end; before anything is measured, all of the remaining time."""
         if not self.fitted:
             return max(0.0, self.time - spent)
         return self.step_times.left(self.length, epoch + step / self.steps, epoch, self.steps)
 
     def fit(self, epoch: int, step: int, spent: float) -> bool:
-        """Changes the length if the end is not in time, or long before; says whether it did."""
+        """Changes the length if the stage would end too late or too early; whether it did."""
         enough = self.step_times.seen >= (MEASURED if spent < WAITING * self.time else 2)
         if not self.time or not enough or step == self.steps_of(epoch):
             return False
@@ -179,7 +179,7 @@ class Timetable:
             self.length = now.changed(at, length)
 
     def facts(self, spent: float) -> dict[str, Any]:
-        """What a checkpoint must hold to go on; nothing where the time has no limit."""
+        """The facts from which a checkpoint goes on; none where the time has no limit."""
         if not self.time:
             return {}
         schedule = astuple(self.length) if self.fitted else None

@@ -1,25 +1,27 @@
-"""Training the found network from scratch, with weights that can be pruned or with plain ones."""
+"""Training the chosen network, with weights that can be pruned or with plain ones."""
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ardor.architecture import Architecture
 from ardor.data import Images, Normalise, augment, stratified
+from ardor.errors import ArdorError
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.runtime.device import Runtime
 from ardor.schedules import ramp
 from ardor.settings.sections import TrainConfig
-from ardor.spaces import Net
-from ardor.spaces import of as space_of
+from ardor.spaces import Net, network
 from ardor.training.accumulate import micro_batches_of
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss, likelihood, objective
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
+from ardor.training.start import recalibrate_, take_
 from ardor.training.timetable import StepTimes, Timetable
 
 
@@ -31,11 +33,16 @@ def train(
     *,
     run: Path,
     runtime: Runtime,
+    searched: Mapping[str, Tensor] | None = None,
 ) -> Model:
-    """The trained network; continues from the newest checkpoint in `run`, if there is one."""
-    loop = TrainLoop(
-        architecture, split_validation(images, config, runtime.seed), config, run, runtime
-    )
+    """The trained network; continues from the newest checkpoint in `run`, if there is one.
+
+    `searched` are the weights that a search found, which `config.start` may ask for.
+    """
+    if config.start == "search" and searched is None:
+        raise ArdorError("train.start = 'search' needs weights of a search", "give its weights")
+    parts = split_validation(images, config, runtime.seed)
+    loop = TrainLoop(architecture, parts, config, run, runtime, searched=searched)
     with runtime.signals():
         loop.run()
     return Model(loop.net, loop.normalise, architecture, classes)
@@ -44,7 +51,7 @@ def train(
 def tune(
     model: Model, images: Images, config: TrainConfig, *, run: Path, runtime: Runtime
 ) -> Model:
-    """A pruned network after some more epochs: what is zero stays zero. Resumable as `train` is."""
+    """A pruned network after some more epochs: zeros stay zero. Resumable as `train` is."""
     parts = split_validation(images, config, runtime.seed)
     net = copy.deepcopy(model.net)
     loop = TrainLoop(model.architecture, parts, config, run, runtime, pruned=net)
@@ -59,6 +66,12 @@ def split_validation(images: Images, config: TrainConfig, seed: int) -> list[Ima
     return [images[part] for part in stratified(images.labels, shares, seed=seed)]
 
 
+def new_network(architecture: Architecture, config: TrainConfig) -> Net:
+    """A network with new weights; in the supernet's form where it is to take those of a search."""
+    conv = VariationalConv2d if config.variational else nn.Conv2d
+    return network(architecture, conv=conv, as_searched=config.start == "search")
+
+
 class TrainLoop:
     """The network and its optimiser, stepping through the images."""
 
@@ -70,17 +83,20 @@ class TrainLoop:
         run: Path,
         runtime: Runtime,
         *,
+        searched: Mapping[str, Tensor] | None = None,  # what a search has learned
         pruned: Net | None = None,  # a network to go on with, whose zeros stay
     ) -> None:
         self.config, self.runtime = config, runtime
         self.images, self.validation = parts
         self.normalise = Normalise.of(self.images).to(runtime.device)
-        conv = VariationalConv2d if config.variational else nn.Conv2d
-        new = space_of(architecture).build(architecture, conv=conv) if pruned is None else pruned
+        new = new_network(architecture, config) if pruned is None else pruned
         self.net = runtime.place(new)
+        self.searched = None if pruned or config.start == "scratch" else searched
+        if self.searched is not None:
+            take_(self.net, architecture, self.searched, run)
         self.drawing = True  # variational weights, and not their means
         self.weights = list(self.net.parameters())
-        self.stays = [weight.detach() != 0 for weight in self.weights] if pruned else []
+        self.unpruned = [weight.detach() != 0 for weight in self.weights] if pruned else []
         self.optimiser = weight_optimiser(self.net, config)
         self.size = min(config.batch, len(self.images))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
@@ -104,6 +120,8 @@ class TrainLoop:
     def run(self) -> None:
         """All epochs that are left."""
         self.stage.check_memory(self.net, self.size, self.micro_batches, self.trial)
+        if self.searched is not None and not self.stage.progress:
+            recalibrate_(self.net, self.images, self.normalise, self.runtime)
         for epoch in self.stage.epochs_left():
             order = self.runtime.shuffled(len(self.images), epoch)
             self.net.drop_path_(self.config.drop_path * epoch / self.config.epochs)
@@ -119,12 +137,13 @@ class TrainLoop:
         """One step of the weights: likelihood, and the KL as far as it has grown."""
         self.net.train()
         pixels = self.runtime.images(images.pixels)
-        prepared = augment(self.normalise(pixels), self.config.augment)
+        with self.runtime.streams("data"):
+            prepared = augment(self.normalise(pixels), self.config.augment)
         batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
         loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
-        for weight, stays in zip(self.weights, self.stays, strict=False):
-            weight.grad = torch.where(stays, weight.grad, 0.0)  # type: ignore[arg-type]
+        for weight, unpruned in zip(self.weights, self.unpruned, strict=False):
+            weight.grad = torch.where(unpruned, weight.grad, 0.0)  # type: ignore[arg-type]
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
         self.optimiser.step()
@@ -144,9 +163,9 @@ class TrainLoop:
         return objective(fit, kl, dataset_size=batch.dataset_size)
 
     def grown(self) -> float:
-        """What the KL of the weights counts by now; they are drawn only while it counts.
+        """The present weight of the KL; while it is zero, weights are not drawn.
 
-        Without it their variances would but shrink, and drawing them takes twice the time.
+        Without the KL their variances would only shrink, and drawing takes twice the time.
         """
         if not self.config.variational:
             return 0.0
@@ -157,7 +176,7 @@ class TrainLoop:
         return grown
 
     def trial(self, images: int) -> Loss:
-        """The loss of some blank images, for what it holds in memory at the most."""
+        """The loss of some blank images, to measure the memory that it takes."""
         self.net.train()
         kl_counts = self.config.kl if self.config.variational else 0.0
         return self.loss(Batch.zeros(images, self.images.pixels, self.runtime), 1, kl_counts)

@@ -1,4 +1,4 @@
-"""What choosing by the table's validation accuracies reaches: chance, and regularised evolution.
+"""Choosing by the validation accuracies of the table: by chance, and by regularised evolution.
 
 A query is the full training of one cell, which the table answers at once. Regularised evolution
 (Real et al. 2019) keeps the youngest `POPULATION` cells; the best of a few drawn from them has a
@@ -30,7 +30,7 @@ def chance(truth: Truth, random: np.random.Generator) -> Iterator[int]:
 
 
 def connected(truth: Truth, random: np.random.Generator) -> Iterator[int]:
-    """Of those, the rows without an empty edge: VINNAS and its like cannot choose one either."""
+    """Uniform rows without an empty edge: VINNAS and similar methods cannot choose one either."""
     return (row for row in chance(truth, random) if ZERO not in truth.operations[row])
 
 
@@ -65,8 +65,8 @@ SEARCHES: dict[str, Search] = {
 
 def best_of(truth: Truth, search: Search, seed: int, queries: tuple[int, ...]) -> list[int]:
     """The row that is best on validation images after each of these numbers of queries."""
-    asked = list(islice(search(truth, np.random.default_rng(seed)), max(queries)))
-    return [max(asked[:count], key=truth.validation.__getitem__) for count in queries]
+    rows = list(islice(search(truth, np.random.default_rng(seed)), max(queries)))
+    return [max(rows[:count], key=truth.validation.__getitem__) for count in queries]
 
 
 def table(truth: Truth) -> list[dict[str, Any]]:

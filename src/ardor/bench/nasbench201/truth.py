@@ -61,12 +61,12 @@ class Truth:
 
     @cached_property
     def validation(self) -> NDArray[np.float64]:
-        """What a search may choose by, in percent."""
+        """Validation accuracies, by which a search may choose, in percent."""
         return self.numbers(VALIDATION)
 
     @cached_property
     def test(self) -> NDArray[np.float64]:
-        """What a table reports, in percent."""
+        """Test accuracies, which tables report, in percent."""
         return self.numbers(TEST)
 
     @cached_property
@@ -85,7 +85,7 @@ class Truth:
         return {operations: row for row, operations in enumerate(self.operations)}
 
     def row_of(self, cell: str) -> int:
-        """Where a cell stands."""
+        """The row of a cell."""
         if cell not in self.place:
             raise ArdorError(
                 f"the table has no cell '{cell}'", "it must be the whole table of NAS-Bench-201"
@@ -98,7 +98,7 @@ class Truth:
 
 
 def text_of(content: bytes) -> str:
-    """The text of a file, compressed or not, whatever it is called."""
+    """The text of a file, compressed or not, with any name."""
     if content.startswith(b"\x1f\x8b"):
         content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(LARGEST + 1)
     if len(content) > LARGEST:

@@ -1,4 +1,4 @@
-"""What the cells that searches decode are truly worth, from the table of NAS-Bench-201."""
+"""The true accuracies of the cells that searches choose, from the table of NAS-Bench-201."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,11 +20,11 @@ class Truths(Searches):
 
     @cached_property
     def queries(self) -> list[dict[str, Any]]:
-        """What choosing by the table itself reaches."""
+        """The accuracies reached by choosing with the table itself."""
         return queries.table(self.truth)
 
     def of(self, cell: TableRun) -> dict[str, Any]:
-        """The cell that was found, what it is worth, and what that was after each epoch."""
+        """The chosen cell and its accuracies, at the end and after each epoch."""
         row = self.truth.row_of(cell_string(cell.run.architecture.options))
         return {
             **super().of(cell),
@@ -56,8 +56,8 @@ class Truths(Searches):
             "ranks": sorted(run["rank"] for run in runs),
         }
 
-    def beside(self) -> dict[str, Any]:
-        """What choosing by the table's own validation accuracies reaches; and the best there is."""
+    def extra(self) -> dict[str, Any]:
+        """Accuracies reached by choosing with the table's validation ones, and the best cell."""
         best = int(self.truth.test.argmax())
         return {
             "queries": self.queries,

@@ -1,1 +1,1 @@
-"""How fast a step is, beside a plain supernet."""
+"""How fast a step is, compared with a plain supernet."""

@@ -1,4 +1,4 @@
-"""What the bench of speed times: steps and rankings of Ardor, and of the plain twin."""
+"""The contenders of the speed bench: steps and rankings of Ardor, and of a plain supernet."""
 
 import os
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Size:
-    """A supernet and its batch: DARTS's on CIFAR-10, unless told otherwise."""
+    """The size of a supernet and its batch, by default DARTS's on CIFAR-10."""
 
     batch: int = 64
     channels: int = 16
@@ -69,7 +69,7 @@ def noise(size: Size) -> Images:
 
 
 def search(size: Size, method: type[Method], **change: float) -> SearchLoop:
-    """A search with the method's own settings, about to begin; no step of it writes anything."""
+    """A search with the method's own settings, about to begin; its steps write no files."""
     settings = {**method.search, "batch": size.batch, "augment": ("crop", "flip")}
     halves = (noise(size), noise(size))
     runtime = Runtime.start("cpu", 0)
@@ -79,7 +79,7 @@ def search(size: Size, method: type[Method], **change: float) -> SearchLoop:
 
 
 def step(size: Size, method: type[Method], **change: float) -> Work:
-    """A step of the weights alone: the first epochs of a search leave the gates at rest."""
+    """A step of the weights alone: in the first epochs of a search the gates do not learn."""
     loop = search(size, method, **change)
     batch = loop.batch(loop.train, torch.arange(size.batch), 0)
     return lambda: loop.step(batch, batch)
@@ -126,7 +126,7 @@ def plain_images(size: Size) -> Tensor:
 
 
 def product(size: Size) -> Work:
-    """What the processor does best: one large product of matrices, whatever the size of a net."""
+    """The fastest the processor can compute: one large product of matrices, for any size of net."""
     a, b = torch.randn(2, MATRIX, MATRIX)
     return lambda: torch.mm(a, b)
 
@@ -153,7 +153,7 @@ def chosen(size: Size) -> float:
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to time: how it is made ready, and the multiply-adds of one call."""
+    """A function to time: how it is prepared, and the multiply-adds of one call."""
 
     ready: Callable[[Size], Work]
     multiply_adds: Callable[[Size], float]

@@ -100,7 +100,7 @@ class Cell(nn.Module):
 
 
 class PlainDarts(nn.Module):
-    """Eight cells of sixteen channels, unless told otherwise."""
+    """The supernet, by default of eight cells of sixteen channels."""
 
     def __init__(self, *, channels: int = 16, layout: str = "NNRNNRNN", classes: int = 10) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class PlainDarts(nn.Module):
 def weight_step(
     net: PlainDarts, optimiser: Optimizer, batch: tuple[Tensor, Tensor], logits: list[Tensor]
 ) -> None:
-    """A step of the weights; the gates' gradients fall out of it, as in DARTS's own code."""
+    """A step of the weights; it also computes the gates' gradients, as DARTS's own code does."""
     images, labels = batch
     optimiser.zero_grad()
     normal, reduce = (each.softmax(-1) for each in logits)

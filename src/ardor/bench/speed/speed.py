@@ -74,7 +74,7 @@ def speed(
     size: Size = SIZE,
     growth: Growth = GROWTH,
 ) -> Measured:
-    """Measures what is not measured yet; every ratio, and a row for each size that was tried."""
+    """Measures all that is missing; returns every ratio, and a row for each size."""
     kept = SavedTimings(folder / f"measured-on-{torch.get_num_threads()}-threads.json", say)
     times = alternated(size, rounds, kept)
     names = dict.fromkeys(name for c in COMPARISONS for name in (c.ours, c.other))
@@ -102,14 +102,14 @@ def speed(
 
 
 class SavedTimings:
-    """What was measured so far, in a file: a bench that was stopped goes on from there."""
+    """The measurements so far, in a file: a bench that was stopped goes on from there."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.say = path, say
         self.content: dict[str, Measured] = read_json(path) if path.exists() else {}
 
     def of(self, name: str, measure: Callable[[], Measured]) -> Measured:
-        """What is kept under a name, measured where nothing is."""
+        """The measurement of that name, made if it is not in the file."""
         if name not in self.content:
             self.say(f"{name} ...")
             self.content[name] = measure()
@@ -117,7 +117,7 @@ class SavedTimings:
         return self.content[name]
 
     def alone(self, name: str, size: Size) -> Measured:
-        """A contender in a process of its own."""
+        """Measures a contender in a process of its own."""
         words = ", ".join(f"{key} {value}" for key, value in asdict(size).items())
         return self.of(f"{name}: {words}", partial(in_own_process, name, size))
 
@@ -134,7 +134,7 @@ def timed(work: Work, calls: int) -> Measured:
 
 
 def alternated(size: Size, rounds: int, kept: SavedTimings) -> list[Measured]:
-    """Contender -> times, for each round: whatever slows the machine slows them alike."""
+    """Contender -> times, for each round: if the machine is slower for a while, all of them are."""
 
     @cache
     def ready() -> dict[str, Work]:
@@ -151,22 +151,22 @@ def alternated(size: Size, rounds: int, kept: SavedTimings) -> list[Measured]:
 
 
 def in_own_process(name: str, size: Size) -> Measured:
-    """What `alone` finds in a new process: the memory of one contender would hide another's."""
-    asked = json.dumps({"name": name, **asdict(size)})
+    """The result of `alone` in a new process: the memory of one contender would hide another's."""
+    request = json.dumps({"name": name, **asdict(size)})
     done = subprocess.run(
-        [sys.executable, "-m", "ardor.bench.speed.speed", asked],
+        [sys.executable, "-m", "ardor.bench.speed.speed", request],
         env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
         capture_output=True,
         text=True,
     )
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
-        raise ArdorError(f"cannot measure '{name}': {said}", "is there memory left for it?")
+        message = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+        raise ArdorError(f"cannot measure '{name}': {message}", "is there memory left for it?")
     return dict(json.loads(done.stdout))
 
 
 def alone(name: str, size: Size) -> Measured:
-    """The best of a few calls, and the most memory they take beyond what Python and torch do."""
+    """The best time of a few calls, and their peak memory beyond that of Python and torch."""
     contender = CONTENDERS[name]
     contender.ready(SMALL)()  # torch loads parts of itself when they are first used
     with measured() as before:
@@ -183,7 +183,7 @@ def alone(name: str, size: Size) -> Measured:
 
 
 def best(times: Sequence[Measured], clock: str) -> float:
-    """The least of several times: what else the machine does can only add to it."""
+    """The least of several times: other work of the machine can only add to it."""
     return min(float(each[clock]) for each in times)
 
 
@@ -194,7 +194,7 @@ def rate(name: str, size: Size, times: Sequence[Measured]) -> float:
 
 
 def cost(name: str, size: Size, times: Sequence[Measured], kept: SavedTimings) -> Measured:
-    """What one call of a contender takes, at its best."""
+    """The best time of one call of a contender."""
     mine = [each[name] for each in times]
     return {
         "cpu_seconds": best(mine, "cpu_seconds"),
@@ -224,7 +224,7 @@ def compared(
 
 
 def sizes(size: Size, growth: Growth) -> Iterator[tuple[str, str, Size]]:
-    """What grows, the step, and the size it is taken at; all else as in `size`."""
+    """The quantity that grows, the step, and its size; all others as in `size`."""
     for along, (values, names) in growth.items():
         for name in names:
             for value in values:

@@ -1,4 +1,4 @@
-"""Where images come from, a kind of source per file; a new file here is a new kind."""
+"""Readers of images, one file for each kind of source: a new file here is a new kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ardor.data.images import Images
+from ardor.data.left_out import LeftOut
 from ardor.data.limit import Limit
 from ardor.errors import ArdorError
 
@@ -20,7 +21,7 @@ Labelled = tuple[NDArray[Any], NDArray[Any]]  # uint8 (n, channels, height, widt
 
 @dataclass(frozen=True)
 class Wanted:
-    """How images should come out of files that differ: 0 leaves the choice to the reader."""
+    """The size and colour that images are read in: 0 leaves the choice to the reader."""
 
     size: int
     channels: int
@@ -30,12 +31,13 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class ReadImages:
-    """What a reader found; without `test`, part of `train` is held out later."""
+    """The images of a source; without `test`, part of `train` is held out later."""
 
     train: Images
     test: Images | None
     classes: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Reader(Protocol):
@@ -49,9 +51,9 @@ class Reader(Protocol):
 
 
 def names() -> list[str]:
-    """Names of all readers, in the order in which they are asked."""
-    found = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+    """Names of all readers, in the order in which they are tried."""
+    modules = (module.name for module in iter_modules(__path__))
+    return sorted(name for name in modules if not name.startswith("_"))
 
 
 def find(name: str) -> Reader:
@@ -59,7 +61,7 @@ def find(name: str) -> Reader:
     return cast(Reader, import_module(f"{__name__}.{name}"))
 
 
-def found_in(
+def arrays_as_images(
     path: Path,
     train: Labelled,
     test: Labelled | None,
@@ -67,7 +69,7 @@ def found_in(
     classes: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> ReadImages:
-    """Arrays as a find: the classes are the labels that occur in training, in order."""
+    """Arrays as images with classes: the labels that occur in training, in order."""
     values, numbers = np.unique(train[1], return_inverse=True)
     kept = tuple(classes[value] if classes else str(value) for value in values)
     images = _images(train[0], numbers)

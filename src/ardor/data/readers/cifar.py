@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ardor.data.arrays import check_labels, need, read_arrays
 from ardor.data.limit import Limit
 from ardor.data.pickles import read_plain_pickle
-from ardor.data.readers import Labelled, ReadImages, Wanted, found_in
+from ardor.data.readers import Labelled, ReadImages, Wanted, arrays_as_images
 from ardor.errors import ArdorError
 
 SHAPE = (3, 32, 32)
@@ -22,7 +22,7 @@ AGAIN = "download the set again, or remove the file"
 
 @dataclass(frozen=True)
 class Variant:
-    """What one set of the family calls its files."""
+    """The names of the files of one set of the family."""
 
     train: tuple[str, ...]
     test: str
@@ -63,7 +63,7 @@ streetcar sunflower sweet_pepper table tank telephone television tiger tractor t
 turtle wardrobe whale willow_tree wolf woman worm
 """
 
-# Its twenty coarse classes are left aside: what is told apart are the hundred fine ones.
+# Its twenty coarse classes are not used: networks learn the hundred fine ones.
 CIFAR100 = Variant(
     train=("train",),
     test="test",
@@ -84,7 +84,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, wanted: Wanted) -> ReadImages:
-    """The training batches that are there, and the test batch."""
+    """The training batches that exist, and the test batch."""
     variant, suffix = next(_held(path))
     files = _batches(path, variant, suffix)
     _check_complete(files, path, variant, suffix)
@@ -94,7 +94,7 @@ def read(path: Path, wanted: Wanted) -> ReadImages:
     pixels, labels = (np.concatenate(arrays) for arrays in zip(*train, strict=True))
     whole = len(variant.train)
     notes = [f"only {len(train)} of {whole} training batches found"] if len(train) < whole else []
-    return found_in(path, (pixels, labels), test, classes=classes, notes=notes)
+    return arrays_as_images(path, (pixels, labels), test, classes=classes, notes=notes)
 
 
 def _held(path: Path) -> Iterator[tuple[Variant, str]]:
@@ -140,7 +140,7 @@ def _class_names(folder: Path, variant: Variant) -> tuple[str, ...]:
 
 def _distinct(path: Path, names: Sequence[str | bytes]) -> tuple[str, ...]:
     """The names as text, or an error where two classes have one name."""
-    # Bytes that are no UTF-8 are told as they are: two names never become one.
+    # Bytes that are not UTF-8 are kept as escapes, so that two names never become one.
     texts = [n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names]
     repeated = next((name for name, count in Counter(texts).items() if count > 1), None)
     if repeated is not None:

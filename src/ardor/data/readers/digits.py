@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ardor.data.readers import ReadImages, Wanted, found_in
+from ardor.data.readers import ReadImages, Wanted, arrays_as_images
 
 
 def recognises(path: Path) -> bool:
@@ -19,4 +19,4 @@ def read(path: Path, wanted: Wanted) -> ReadImages:
 
     images, labels = load_digits(return_X_y=True)
     pixels = np.rint(images * (255 / 16)).astype(np.uint8).reshape(-1, 1, 8, 8)
-    return found_in(path, (pixels, labels), None)
+    return arrays_as_images(path, (pixels, labels), None)

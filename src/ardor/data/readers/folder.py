@@ -9,12 +9,13 @@ from statistics import median
 import torch
 
 from ardor.data.images import Images
+from ardor.data.left_out import BROKEN, LeftOut, left_out
 from ardor.data.pictures import Header, is_picture, read_header, read_pictures
 from ardor.data.readers import ReadImages, Wanted
 from ardor.errors import ArdorError
 
 HELD_OUT = ("test", "val")  # the first that exists is the test set
-LARGEST, SMALLEST = 64, 8  # sides that are chosen when none is asked for
+LARGEST, SMALLEST = 64, 8  # limits of the side that is chosen when none is given
 NAMED = 10  # files named in a note; more are counted
 
 Classes = Mapping[str, list[Path]]  # class -> its files, both in order of name
@@ -28,7 +29,7 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, wanted: Wanted) -> ReadImages:
     """All images in one size and colour, upright; the classes are the names of the folders."""
-    train, test, notes = _layout(path)
+    train, test, notes, roots = _layout(path)
     strange = sorted(test.keys() - train.keys())
     if strange:
         raise ArdorError(
@@ -45,17 +46,19 @@ def read(path: Path, wanted: Wanted) -> ReadImages:
     notes += _changes(headers.values(), shape)
     if broken:
         notes.append(f"skipped {len(broken)} broken: {_listed(broken, path)}")
-    return ReadImages(images, held_out, tuple(train), tuple(notes))
+    unread = [LeftOut(str(file.relative_to(path)), BROKEN) for file in broken]
+    unread += left_out(path, roots, [*_files(train), *_files(test)])
+    return ReadImages(images, held_out, tuple(train), tuple(notes), tuple(unread))
 
 
-def _layout(path: Path) -> tuple[Classes, Classes, list[str]]:
-    """Files to train on and to test on by class, and a note on folders that are neither."""
+def _layout(path: Path) -> tuple[Classes, Classes, list[str], list[Path]]:
+    """Files to train on and to test on by class, a note on other folders, and where classes are."""
     folders = _folders(path)
     inner = _classes(folders["train"]) if "train" in folders else {}
-    # A train may also be a class, next to the car and the bus.
+    # "train" may also be a class, next to cars and buses.
     if not inner and not ("train" in folders and folders.keys() <= {"train", *HELD_OUT}):
         classes = _classes(path)
-        return classes, {}, _left_out(folders.keys() - classes.keys())
+        return classes, {}, _unused(folders.keys() - classes.keys()), [path]
     if not inner:
         raise ArdorError(
             f"{folders['train']} has no folders of images; must have one for each class",
@@ -64,7 +67,8 @@ def _layout(path: Path) -> tuple[Classes, Classes, list[str]]:
     held_out = next((name for name in HELD_OUT if name in folders), "")
     test = _classes(folders[held_out]) if held_out else {}
     used = {"train", held_out} if test else {"train"}
-    return inner, test, _left_out(folders.keys() - used)
+    roots = [folders[name] for name in ("train", held_out) if name in used]
+    return inner, test, _unused(folders.keys() - used), roots
 
 
 def _check_names(path: Path, classes: Iterable[str]) -> None:
@@ -132,7 +136,7 @@ def _images(
 
 
 def _changes(headers: Collection[Header], shape: tuple[int, int, int]) -> list[str]:
-    """What was done to images that did not have the shape already."""
+    """Notes on the changes to images of another shape."""
     channels, height, width = shape
     notes: list[str] = []
     if any((header.width, header.height) != (width, height) for header in headers):
@@ -144,7 +148,7 @@ def _changes(headers: Collection[Header], shape: tuple[int, int, int]) -> list[s
     return notes
 
 
-def _left_out(folders: Iterable[str]) -> list[str]:
+def _unused(folders: Iterable[str]) -> list[str]:
     """A note on folders that hold nothing that is used."""
     names = sorted(folders)
     return [f"left out: {', '.join(f'{name}/' for name in names)}"] if names else []

@@ -1,4 +1,4 @@
-"""MNIST and its kin: a folder of idx files (train-images-idx3-ubyte, ..., plain or .gz)."""
+"""MNIST and sets like it: a folder of idx files (train-images-idx3-ubyte, ..., plain or .gz)."""
 
 import gzip
 import zlib
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ardor.data.limit import Limit
-from ardor.data.readers import Labelled, ReadImages, Wanted, found_in
+from ardor.data.readers import Labelled, ReadImages, Wanted, arrays_as_images
 from ardor.errors import ArdorError
 
 PARTS = ("train", "t10k")
@@ -30,7 +30,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> ReadImages:
     """The training images and the set's own test images."""
     train, test = (_part(path, part, wanted.limit) for part in PARTS)
-    return found_in(path, train, test)
+    return arrays_as_images(path, train, test)
 
 
 def _spellings(folder: Path, part: str, what: str) -> list[Path]:
@@ -98,7 +98,7 @@ def _check_length(path: Path, expected: int, found: int) -> None:
 
 
 def _content(file: BinaryIO, most: int) -> bytearray:
-    """What is left of the file, and no more than so many bytes of it."""
+    """The remaining bytes of the file, at most so many."""
     content = bytearray()
     while piece := file.read(min(PIECE, most - len(content))):
         content += piece

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ardor.data.arrays import check_labels, need, read_arrays
-from ardor.data.readers import Labelled, ReadImages, Wanted, found_in
+from ardor.data.readers import Labelled, ReadImages, Wanted, arrays_as_images
 from ardor.errors import ArdorError
 
 
@@ -28,7 +28,7 @@ def read(path: Path, wanted: Wanted) -> ReadImages:
             "in test; must be equal (channels, height, width)",
             "bring them to one size before they are written",
         )
-    return found_in(path, train, test)
+    return arrays_as_images(path, train, test)
 
 
 def _part(arrays: dict[str, NDArray[Any]], mark: str, path: Path) -> Labelled:

@@ -17,8 +17,8 @@ from ardor.data import Images
 from ardor.errors import Interrupted
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves, search
-from ardor.searching.restarts import Rounds
 from ardor.searching.result import SearchResult
+from ardor.searching.selection import Rounds
 from ardor.settings.sections import SearchConfig
 from ardor.training.optimise import rate_at
 
@@ -63,14 +63,14 @@ def test_every_round_warms_up_and_counts_once_its_gates_learn(
 def test_weights_and_their_optimiser_begin_anew(bright: Images, tmp_path: Path) -> None:
     loop = loop_of(bright, tmp_path)
     loop.step(*(loop.batch(half, torch.arange(len(half)), 0) for half in loop.halves))
-    learned = [weight.detach().clone() for weight in loop.weights]
-    assert loop.optimiser.state
+    learned = [weight.detach().clone() for weight in loop.learner.weights]
+    assert loop.learner.optimiser.state
     loop.begin_round()
-    assert all(map(torch.equal, learned, loop.weights))  # the round has begun already
+    assert all(map(torch.equal, learned, loop.learner.weights))  # the round has begun already
     loop.stage.epoch = 2
     loop.begin_round()
-    assert not any(map(torch.equal, learned, loop.weights))
-    assert not loop.optimiser.state
+    assert not any(map(torch.equal, learned, loop.learner.weights))
+    assert not loop.learner.optimiser.state
 
 
 def test_gates_begin_anew_and_the_mean_of_what_rounds_learned_is_drawn_from(
@@ -80,28 +80,28 @@ def test_gates_begin_anew_and_the_mean_of_what_rounds_learned_is_drawn_from(
     start = parameters(loop.method)
     for epoch, by in ((2, 3.0), (4, 1.0)):
         with torch.no_grad():
-            for gate in loop.gates:
+            for gate in loop.learner.gates:
                 gate += by
         loop.stage.epoch = epoch
         loop.begin_round()
         assert parameters(loop.method).equal(start)
-        assert not loop.gate_optimiser.state
-    ended = loop.rounds.together(loop.method, learning=False)
+        assert not loop.learner.gate_optimiser.state
+    ended = loop.selection.now(learning=False)
     assert torch.allclose(parameters(ended), start + 2)
-    all_three = loop.rounds.together(loop.method, learning=True)
+    all_three = loop.selection.now()
     assert torch.allclose(parameters(all_three), start + 4 / 3)
 
 
 def test_what_a_round_keeps_is_its_best_epoch(bright: Images, tmp_path: Path) -> None:
     loop = loop_of(bright, tmp_path, keep="best")
     with torch.no_grad():
-        for gate in loop.kept.parameters():
+        for gate in loop.selection.kept.parameters():
             gate += 5.0
     loop.stage.facts["least_error"] = 0.1
-    best = parameters(loop.kept)
+    best = parameters(loop.selection.kept)
     loop.stage.epoch = 2
     loop.begin_round()
-    assert parameters(loop.rounds.together(loop.method, learning=False)).equal(best)
+    assert parameters(loop.selection.now(learning=False)).equal(best)
     assert "least_error" not in loop.stage.facts  # of the next round any epoch may be the best
 
 
@@ -145,14 +145,14 @@ def test_the_variance_of_a_mixture_is_that_of_its_draws() -> None:
     assert torch.allclose(mixture_log_var(means[:1], log_vars[:1]), log_vars[0])
 
 
-@pytest.mark.parametrize("step", [9, 17, 21])
+@pytest.mark.parametrize(("step", "changes"), [(9, {}), (21, {}), (15, {"gate_optimiser": "sgd"})])
 def test_stopped_in_any_round_it_goes_on_to_the_same_bits(
-    step: int, bright: Images, tmp_path: Path
+    step: int, changes: dict[str, Any], bright: Images, tmp_path: Path
 ) -> None:
-    whole = find(bright, tmp_path / "whole", Runtime.start("cpu", 0))
+    whole = find(bright, tmp_path / "whole", Runtime.start("cpu", 0), **changes)
     with pytest.raises(Interrupted):
-        find(bright, tmp_path / "cut", stopping_at(step))
-    again = find(bright, tmp_path / "cut", Runtime.start("cpu", 0))
+        find(bright, tmp_path / "cut", stopping_at(step), **changes)
+    again = find(bright, tmp_path / "cut", Runtime.start("cpu", 0), **changes)
     assert again == whole
     drop = {"seconds", "memory_mb", "expected_memory_mb"}
     cut, same = (

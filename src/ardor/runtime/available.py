@@ -1,13 +1,13 @@
-"""What memory the machine still has for this process."""
+"""The memory that the machine still has for this process."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-PAGE = 4096  # bytes, in which the kernel counts a process
+PAGE = 4096  # bytes, the unit in which the kernel counts the memory of a process
 
 
-def left(root: Path = Path("/")) -> float:
+def available_memory(root: Path = Path("/")) -> float:
     """Bytes that may still be taken; infinite where that is not known."""
     lines = _read(root / "proc/meminfo").splitlines()
     known = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
@@ -15,12 +15,12 @@ def left(root: Path = Path("/")) -> float:
 
 
 def size(count: float) -> str:
-    """Bytes as a person says them."""
+    """A number of bytes in MB or GB."""
     return f"{count / 2**30:,.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"
 
 
 def _groups(root: Path) -> Iterator[int]:
-    """What the control groups above this process leave it, of both versions."""
+    """The bytes that the control groups of this process leave it, of both versions."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         first = root / "sys/fs/cgroup"
@@ -37,13 +37,13 @@ def _groups(root: Path) -> Iterator[int]:
 
 
 def _cached(folder: Path) -> int:
-    """Bytes of files in a group's memory, which give way."""
+    """Bytes of cached files in a group's memory, which are freed when needed."""
     stat = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
     return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
 
 
 def _addresses(root: Path) -> Iterator[int]:
-    """What 'ulimit -v' leaves this process."""
+    """The bytes that 'ulimit -v' leaves this process."""
     for limit in re.findall(r"^Max address space +(\d+)", _read(root / "proc/self/limits"), re.M):
         used = _read(root / "proc/self/statm").split()
         yield max(0, int(limit) - PAGE * int(used[0] if used else 0))

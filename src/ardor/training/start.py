@@ -1,0 +1,48 @@
+"""A network that begins with what its search has learned, instead of new weights."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ardor.architecture import Architecture
+from ardor.data import Images, Normalise
+from ardor.layers.norms import measured, norms_of
+from ardor.layers.variational import VariationalConv2d
+from ardor.models.model import check_shapes
+from ardor.models.scores import logits_of
+from ardor.models.smaller import without_auxiliary
+from ardor.runtime.device import Runtime
+from ardor.spaces import Net
+from ardor.spaces import of as space_of
+
+
+def take_(net: Net, architecture: Architecture, weights: Mapping[str, Tensor], run: Path) -> None:
+    """Gives a network of the supernet's form the weights that the search of a run has handed on.
+
+    Where only one of both has variances, they are left, or begin as new ones do. What a supernet
+    does not have begins anew: an auxiliary head, and the scales and shifts of its BatchNorms.
+    """
+    variational = any(name.endswith(".log_var") for name in weights)
+    found = without_auxiliary(architecture)
+    with torch.device("meta"):  # for its shapes alone
+        searched = space_of(found).build(
+            found, conv=VariationalConv2d if variational else nn.Conv2d, as_searched=True
+        )
+    # What is no parameter, as a mask over channels, may be the network's alone.
+    needed = weights.keys() | dict(searched.named_parameters()).keys()
+    wanted = {name: w for name, w in searched.state_dict().items() if name in needed}
+    check_shapes(run, weights, wanted)
+    own = net.state_dict()
+    net.load_state_dict({**own, **{name: w for name, w in weights.items() if name in own}})
+
+
+def recalibrate_(net: Net, images: Images, normalise: Normalise, runtime: Runtime) -> None:
+    """Gives BatchNorms the statistics of these images as they are, without augmentation.
+
+    A supernet normalises by the statistics of its batch. So does this network on the way, batch by
+    batch; afterwards it predicts each image by itself, of a single batch just as the supernet did.
+    """
+    with measured(norms_of(net)):
+        logits_of(net, images, normalise, runtime)
