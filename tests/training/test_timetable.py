@@ -190,3 +190,4 @@ def test_a_time_decides_the_epochs_unless_they_are_given_with_it() -> None:
     assert resolve(preset, {"search": {"time": "1m"}}).search.epochs == LONGEST
     assert resolve(preset, both).search.epochs == 3
     assert resolve(preset, {"search": {"time": 0}}).search.epochs == 10
+    assert resolve({"train": {"time": "1m"}}).train.epochs == LONGEST

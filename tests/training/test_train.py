@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import stopping_at
+from conftest import Clock, stopping_at
 from torch import nn
 
 from ardor import methods
@@ -22,7 +22,7 @@ from ardor.models.smaller import compact, prune
 from ardor.runtime.device import Runtime
 from ardor.runtime.tensors import load
 from ardor.schedules import linear
-from ardor.settings.sections import TrainConfig
+from ardor.settings.sections import LONGEST, TrainConfig
 from ardor.spaces import Net
 from ardor.spaces.cells import Cells
 from ardor.training.optimise import rate_at
@@ -150,6 +150,19 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     resumed = run(architecture, bright, tmp_path).state_dict()
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
     assert "going back" in caplog.text
+
+
+def test_a_training_ends_in_its_time_with_its_rates_run_down(
+    architecture: Architecture, bright: Images, tmp_path: Path
+) -> None:
+    runtime = Runtime.start("cpu", 0)
+    runtime.clock = Clock(0.1)
+    config = TINY.model_copy(update={"epochs": LONGEST, "time": 60.0})
+    train(architecture, bright, ("dark", "bright"), config, run=tmp_path, runtime=runtime)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert 45 < runtime.clock.now <= 60
+    assert lines[-1]["epoch"] == lines[-1]["epochs"] > 3
+    assert lines[-1]["rate"] < 0.1 * lines[0]["rate"]
 
 
 def test_no_validation_images_is_allowed(

@@ -14,6 +14,8 @@ from ardor.bench.measures import Followed, Measure, Record, Searches, TableRun
 from ardor.bench.nasbench201.truth import Truth
 from ardor.bench.nasbench201.truths import Truths
 from ardor.bench.plots import plots
+from ardor.bench.rivals import rivals as rivals_module
+from ardor.bench.rivals.rivals import rivals
 from ardor.bench.speed import speed
 from ardor.errors import ArdorError
 from ardor.pipeline.resolve import difference, layered
@@ -32,7 +34,11 @@ APART: Mapping[str, Callable[..., dict[str, Any]]] = {
 
 def benches() -> dict[str, str]:
     """The benches that come with Ardor, each in a line."""
-    apart = {"speed": str(speed.__doc__), "gradients": str(gradients.__doc__)}
+    apart = {
+        "speed": str(speed.__doc__),
+        "gradients": str(gradients.__doc__),
+        "rivals": str(rivals_module.__doc__),
+    }
     return {**grid.names(), **{name: words.splitlines()[0] for name, words in apart.items()}}
 
 
@@ -53,6 +59,12 @@ def bench(
     Runs in earlier `results` are done. `changes` can be other images, rows, numbers of
     runs and times: see `grid.read`.
     """
+    images = changes.pop("images", ())
+    if name == "rivals":
+        check_options(name, table=table, results=results, chance=changes.pop("chance", None))
+        place = folder / name
+        return rivals(place, images=images, so_far=so_far, command=command, say=say, **changes)
+    check_options(name, images=images)
     if name not in APART:
         cells = grid.read(name, **changes)
         measure = measure_of(cells, table)

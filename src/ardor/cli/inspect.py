@@ -80,7 +80,10 @@ def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
     "--random", "chance", type=click.IntRange(0), help="Random architectures. [as the bench says]"
 )
 @click.option("--methods", metavar="A,B,...", help="These rows or methods. [those of the bench]")
-@click.option("--time", metavar="TIME", help="The time of a search, for example 6m.")
+@click.option(
+    "--time", metavar="TIME", help="The time of a search, for example 6m; of rivals, of everything."
+)
+@click.option("--images", metavar="A,B,...", help="Of rivals: these sets of images. [all]")
 @click.option("--table", type=FOLDER, help="The table of NAS-Bench-201, a CSV file.")
 @click.option("--results", type=FOLDER, help="An earlier result: what it has is not run again.")
 @click.option("--so-far", is_flag=True, help="Run nothing: the table of what is finished.")
@@ -88,7 +91,13 @@ def compare(folders: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
 @trusting
 @answering
 def bench(
-    name: str, folder: Path, methods: str | None, as_json: bool, quiet: bool, **asked: Any
+    name: str,
+    folder: Path,
+    methods: str | None,
+    images: str | None,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
 ) -> None:
     """A table of results; a bench can be stopped, and goes on where it was.
 
@@ -103,7 +112,9 @@ def bench(
     the cells that searches find are truly worth. 'collapse' watches searches fill with skip
     connections, or not; 'skips' does so for SI-VDNAS, at two lengths, and trains what is found;
     'dropout' compares its settings on the digits. 'gradients' has bias and spread of the gradients
-    of sivdnas, on as many small problems as there are seeds. 'ardor list benches' shows them all.
+    of sivdnas, on as many small problems as there are seeds. 'rivals' is Ardor beside what people
+    write by hand, each in the same CPU seconds on images from the folder --data: --time 1m,5m and
+    --methods choose among times and contenders. 'ardor list benches' shows them all.
     """
     from ardor.bench.runs import bench as measure
     from ardor.cli.bench_tables import bench_table
@@ -117,6 +128,7 @@ def bench(
             folder,
             **asked,
             methods=rows,
+            images=tuple(filter(None, (images or "").split(","))),
             command=command(),
             say=screen.say,
             on_progress=screen.progress,

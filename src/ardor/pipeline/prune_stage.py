@@ -29,6 +29,7 @@ TOLERANCE = (
 WHOLE = 2**30  # no width is a multiple of it, so widths stay those the native code is fast at
 # Settings of fine-tuning that differ from those of the training.
 TUNING = {
+    "time": 0.0,
     "rate_end": 0.0,
     "rate_warmup": 0.0,
     "schedule": "cosine",

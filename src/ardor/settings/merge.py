@@ -9,7 +9,15 @@ from ardor.discover import check_name
 from ardor.errors import ArdorError, reason
 from ardor.runtime.files import DEEPEST, plain, read_bytes, too_deep
 from ardor.settings.fields import checked
-from ardor.settings.sections import LARGEST, LONGEST, METHOD, SECTIONS, Config, SearchConfig
+from ardor.settings.sections import (
+    LARGEST,
+    LONGEST,
+    METHOD,
+    SECTIONS,
+    Config,
+    SearchConfig,
+    TrainConfig,
+)
 
 
 def resolve(*layers: Mapping[str, Any]) -> Config:
@@ -57,11 +65,15 @@ def meant_for(method: Any, layer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The layer; if it sets a time but no epochs, with the most epochs, as time decides."""
-    given = layer.get("search", {})
-    if "epochs" in given or not checked("search", SearchConfig, _only(given, "time")).time:
-        return layer
-    return merge(layer, {"search": {"epochs": LONGEST}})
+    """The layer; where it sets a time but no epochs, with the most epochs, as time decides."""
+    limits = {
+        "search": checked("search", SearchConfig, _only(layer.get("search", {}), "time")).time,
+        "train": checked("train", TrainConfig, _only(layer.get("train", {}), "time")).time,
+    }
+    for section, limit in limits.items():
+        if limit and "epochs" not in layer.get(section, {}):
+            layer = merge(layer, {section: {"epochs": LONGEST}})
+    return layer
 
 
 def _only(settings: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class TrainConfig(Fitting):
 
     start: Start = "scratch"  # or "search", with its weights: complete after hard gates, as of gdas
     epochs: int = Field(default=60, ge=0, le=LONGEST)
+    time: Time = 0.0  # the training ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     rate: Rate = 0.005
     weight_decay: Amount = 0.0
     variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones

@@ -109,6 +109,7 @@ class TrainLoop:
             timetable=Timetable(
                 config.epochs,
                 len(self.images) // self.size,
+                time=config.time,
                 step_times=StepTimes(
                     slower_from=config.kl_start,
                     slower=2 if config.variational else 1,
@@ -124,7 +125,7 @@ class TrainLoop:
             recalibrate_(self.net, self.images, self.normalise, self.runtime)
         for epoch in self.stage.epochs_left():
             order = self.runtime.shuffled(len(self.images), epoch)
-            self.net.drop_path_(self.config.drop_path * epoch / self.config.epochs)
+            self.net.drop_path_(self.config.drop_path * self.stage.timetable.progress(epoch, 0))
             for step in self.stage.steps_left():
                 self.step(self.images[order[step * self.size : (step + 1) * self.size]])
             facts = {}

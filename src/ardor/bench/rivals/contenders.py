@@ -3,6 +3,9 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,16 +19,22 @@ from ardor.bench.rivals.nets import cnn, residual
 from ardor.bench.rivals.recipes import Recipe, cropped, fit, shifted
 from ardor.bench.rivals.sets import accuracy_on
 from ardor.data import Dataset, Images
-from ardor.models.exporters.onnx import latencies, to_onnx
+from ardor.models.exporters.onnx import Onnx, exported
+from ardor.pipeline.verbs import run
 
 SIDE = 16  # pixels, as an SVM sees images
 MOST = 6000  # images that an SVM can learn from: its time grows with their square
+
+
+# Shares of the time that a run of Ardor is given; what is left is for pruning, export and report.
+SEARCH, TRAIN = 0.3, 0.55
 
 
 @dataclass(frozen=True)
 class Task:
     """What a contender is given."""
 
+    path: Path  # of the file with the images
     images: Dataset
     mirrored: bool  # whether an image keeps its class in a mirror
     seconds: float  # of the CPU, for all it does
@@ -68,14 +77,15 @@ def trained(task: Task, build: Callable[..., nn.Module], recipe: Recipe) -> Outc
     net = build(images.shape, len(images.classes))
     model = fit(net, images.train, recipe, task.seconds, task.seed)
     spent = time.process_time() - begin
-    content = to_onnx(model, images.shape)
+    exporter = Onnx()
+    files = {exporter.file: exported(model, images.shape).SerializeToString()}
     return Outcome(
         accuracy=accuracy_on(model, images.test),
         cpu_seconds=round(spent, 2),
         params=sum(p.numel() for p in model.parameters()),
         nonzero_params=sum(int(p.count_nonzero()) for p in model.parameters()),
         macs=multiply_adds(model, images.shape),
-        latency_ms=latencies([content], images.shape)[0],
+        latency_ms=exporter.latencies([files], images.shape)[0],
     )
 
 
@@ -104,7 +114,43 @@ def pixels(images: Images) -> object:
     return small.flatten(1).numpy()
 
 
+def ardor_default(task: Task) -> Outcome:
+    """Ardor as a person runs it, with nothing set but times."""
+    times = {
+        "search": {"time": SEARCH * task.seconds},
+        "train": {"time": TRAIN * task.seconds},
+    }
+    return of_run(task, times)
+
+
+def ardor_random(task: Task) -> Outcome:
+    """An architecture at random from the same space, trained as Ardor's is, for all the time."""
+    settings = {
+        "method": {"name": "random"},
+        "train": {"time": (SEARCH + TRAIN) * task.seconds},
+    }
+    return of_run(task, settings)
+
+
+def of_run(task: Task, settings: Mapping[str, Any]) -> Outcome:
+    """What a run of Ardor ends with: the pruned network."""
+    begin = time.process_time()
+    with TemporaryDirectory() as place:
+        done = run(task.path, settings, {"seed": task.seed}, folder=Path(place) / "run")
+        found = done.metrics
+    return Outcome(
+        accuracy=found["test_accuracy"],
+        cpu_seconds=round(time.process_time() - begin, 2),
+        params=found["params"],
+        nonzero_params=found["nonzero_params"],
+        macs=found["macs"],
+        latency_ms=found["latency_ms"],
+    )
+
+
 CONTENDERS: Mapping[str, Callable[[Task], Outcome]] = {
+    "ardor": ardor_default,
+    "random": ardor_random,
     "cnn": thirty_lines,
     "residual": small_residual,
     "svm": svm,

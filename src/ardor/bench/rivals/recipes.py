@@ -46,18 +46,20 @@ class Scaled(nn.Module):
 
     def scale(self, pixels: Tensor) -> Tensor:
         """Pixels with mean 0 and deviation 1."""
-        return (pixels.float() - self.mean) / self.std  # type: ignore[operator, no-any-return]
+        return (pixels.float() - self.mean) / self.std  # type: ignore[operator]
 
 
 def fit(net: nn.Module, images: Images, recipe: Recipe, seconds: float, seed: int) -> nn.Module:
     """The network after so many CPU seconds of AdamW along a cosine."""
     torch.manual_seed(seed)
-    model = Scaled(net, images).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model = Scaled(net, images)
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY)
     mean = copy.deepcopy(model)
     begin, size, steps = time.process_time(), min(BATCH, len(images)), 0
     while True:
-        for at in torch.randperm(len(images)).split(size):
+        order = torch.randperm(len(images))
+        for at in (order[start : start + size] for start in range(0, len(images), size)):
             progress = (time.process_time() - begin) / seconds
             if progress >= 1:
                 return (mean if recipe.averaged else model).eval()

@@ -20,6 +20,8 @@ from ardor.data import load
 from ardor.errors import ArdorError, unknown
 from ardor.runtime.files import read_json, write_json
 from ardor.runtime.origin import about
+from ardor.settings.fields import checked
+from ardor.settings.sections import SearchConfig
 
 SEEDS = 2
 MINUTES: Mapping[str, tuple[float, ...]] = {
@@ -47,43 +49,60 @@ class Job:
 
 def rivals(
     folder: Path,
-    seeds: int | None = None,
     *,
-    root: Path | None = None,
-    sets: Sequence[str] = (),
-    minutes: Sequence[float] = (),
+    source: str | None = None,
+    seeds: int | None = None,
+    images: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    time: str | None = None,
     so_far: bool = False,
     command: str,
     say: Callable[[str], None],
 ) -> Measured:
-    """Runs what is not done yet, or nothing; accuracies by set, time and contender."""
+    """Runs what is not done yet, or nothing; accuracies by images, time and contender.
+
+    `source` is the folder of the data sets, `methods` are contenders, `time` is "1m,5m" or so.
+    """
+    root = None if source is None else Path(source)
+    given = time.split(",") if time else []
+    minutes = [checked("", SearchConfig, {"time": each}).time / 60 for each in given]
     done: list[Measured] = []
-    for job in jobs(seeds, sets, minutes):
+    for job in jobs(seeds, images, methods, minutes):
         path = folder / "runs" / f"{job.name}.json"
         if not path.exists() and not so_far:
             say(f"{job.name} ...")
-            images = prepared(job.images, job.seed, root, folder)
-            write_json(path, {**asdict(job), **in_own_process(job, images)})
+            file = prepared(job.images, job.seed, root, folder)
+            write_json(path, {**asdict(job), **in_own_process(job, file)})
         if path.exists():
             done.append(read_json(path))
             write_json(folder / "results.json", result(done, command))
     if not done:
-        raise ArdorError(f"no run of the bench 'rivals' is finished in '{folder}'", "leave --so-far out")
+        raise ArdorError(
+            f"no run of the bench 'rivals' is finished in '{folder}'",
+            "leave --so-far out to run it",
+        )
     return result(done, command)
 
 
-def jobs(seeds: int | None, sets: Sequence[str], minutes: Sequence[float]) -> Iterator[Job]:
-    """Seed after seed and the short ones first: whatever stops a bench, it leaves rows to compare."""
-    for name in sets:
-        if name not in SETS:
-            raise unknown("set of images", name, SETS)
-    times = sorted({m for name in SETS for m in (minutes or MINUTES[name])})
+def jobs(
+    seeds: int | None, sets: Sequence[str], contenders: Sequence[str], minutes: Sequence[float]
+) -> Iterator[Job]:
+    """Seed after seed, the short ones first: whatever stops a bench, it leaves rows to compare."""
+    check_known("set of images", sets, SETS)
+    check_known("contender", contenders, CONTENDERS)
     for seed in range(seeds or SEEDS):
-        for limit in times:
+        for limit in sorted(minutes or {m for own in MINUTES.values() for m in own}):
             for name in sets or SETS:
-                own = minutes or MINUTES[name]
-                if limit in own and (seeds or seed == 0 or name not in ONCE):
-                    yield from (Job(name, limit, contender, seed) for contender in CONTENDERS)
+                asked = minutes or limit in MINUTES[name]
+                if asked and (seeds or seed == 0 or name not in ONCE):
+                    yield from (Job(name, limit, who, seed) for who in contenders or CONTENDERS)
+
+
+def check_known(kind: str, names: Sequence[str], known: Mapping[str, object]) -> None:
+    """An ArdorError where there is no such thing."""
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
 
 
 def in_own_process(job: Job, images: Path) -> Measured:
@@ -105,7 +124,7 @@ def outcome(job: Job, images: Path) -> Measured:
     """What a contender makes of the images."""
     torch.set_num_threads(1)
     found = load(str(images))
-    task = Task(found, SETS[job.images].mirrored, 60 * job.minutes, job.seed)
+    task = Task(images, found, SETS[job.images].mirrored, 60 * job.minutes, job.seed)
     made = CONTENDERS[job.contender](task)
     return {**made.to_json(), "test_images": len(found.test)}
 

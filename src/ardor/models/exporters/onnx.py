@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ardor.models.exporters._base import Exporter, Files, facts, quiet
 from ardor.models.model import Model
@@ -57,12 +57,18 @@ class Onnx(Exporter):
 
 def to_onnx(model: Model) -> bytes:
     """The network as ONNX, for any number of images at once."""
-    model = model.cpu().eval()
-    example = torch.zeros(2, *model.shape)
+    proto = exported(model.cpu(), model.shape)
+    onnx.helper.set_model_props(proto, {name: as_text(fact) for name, fact in facts(model).items()})
+    onnx.checker.check_model(proto, full_check=True)
+    return bytes(proto.SerializeToString())
+
+
+def exported(module: nn.Module, shape: tuple[int, int, int]) -> "onnx.ModelProto":
+    """Any module of images as an ONNX graph from "pixels" to "logits", without local paths."""
     with quiet():
         program = torch.onnx.export(
-            model,
-            (example,),
+            module.eval(),
+            (torch.zeros(2, *shape),),
             dynamo=True,
             opset_version=OPSET,
             input_names=["pixels"],
@@ -70,11 +76,8 @@ def to_onnx(model: Model) -> bytes:
             dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
         )
     assert program is not None
-    proto = program.model_proto
-    strip_(proto)
-    onnx.helper.set_model_props(proto, {name: as_text(fact) for name, fact in facts(model).items()})
-    onnx.checker.check_model(proto, full_check=True)
-    return bytes(proto.SerializeToString())
+    strip_(program.model_proto)
+    return program.model_proto
 
 
 def as_text(fact: Any) -> str:
