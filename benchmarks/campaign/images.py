@@ -55,7 +55,7 @@ TINY = (
 # One process that has loaded everything, and a child of it for each command: no time is lost.
 SERVER = """
 import json, os, signal, sys
-import ardor.__main__, ardor.config, ardor.data.check, ardor.run, ardor.stages, ardor.terminal
+import ardor.__main__, ardor.cli.screen, ardor.data.check, ardor.pipeline.stages
 from ardor.data import readers
 kinds = [readers.find(name) for name in readers.names()]
 for line in sys.stdin:

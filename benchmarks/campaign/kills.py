@@ -35,9 +35,9 @@ SERVER = """
 import json, os, signal, sys
 import onnx, onnxruntime, onnxscript, torch, torch.onnx, sklearn.datasets
 import torchmetrics, rich.progress
-import ardor.stages, ardor.cli, ardor.terminal, ardor.bench
+import ardor.bench.runs, ardor.cli.screen, ardor.models.exporters.onnx, ardor.pipeline.stages
 from ardor.__main__ import main
-from ardor.export import quiet
+from ardor.models.exporters._base import quiet
 
 try: import torch.utils.tensorboard
 except ImportError: pass
@@ -269,7 +269,7 @@ def new_at_once(*options: str) -> Case:
         make_images(ardor.folder / "images.npz")
         # Both look for a free name, and then wait for the other, as chance has it at times.
         wait = (
-            "import os, time, pathlib, ardor.run as r\n"
+            "import os, time, pathlib, ardor.pipeline.run as r\n"
             "real = r.resolved\n"
             "def meet(layers):\n"
             "    found = real(layers)\n"

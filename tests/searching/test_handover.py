@@ -105,8 +105,7 @@ def test_what_a_space_of_ones_own_has_learned_is_cut_out(bright: Images) -> None
     supernet, architecture = space.build(), space.strongest({})
     weights = cut_out(supernet, space, architecture, nn.Conv2d)
     assert {name.split(".")[2] for name in weights if name.startswith("looks")} == {"signal"}
-    # Only one choice has parts of the toy: the halves of the image are no weights.
-    masks = {"look": space.masks(architecture)["look"]}
+    masks = space.masks(architecture)
     assert same(started(architecture, weights, bright), supernet, masks, bright)
 
 

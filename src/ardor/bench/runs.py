@@ -25,7 +25,7 @@ from ardor.runtime.files import read_bytes, read_log, write, write_json
 from ardor.runtime.origin import about
 from ardor.runtime.progress import Progress, unwatched
 
-# Benches that are no grid of runs: what measures them, in as many rounds as changes for.
+# Benches that are no grid of runs: what measures them, in as many rounds as are asked for.
 APART: Mapping[str, Callable[..., dict[str, Any]]] = {
     "speed": speed.speed,
     "gradients": gradients.gradients,
