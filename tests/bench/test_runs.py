@@ -252,7 +252,7 @@ def test_all_of_a_table_is_under_the_same_settings() -> None:
     assert drawn[-1] == {"seed": 4}
 
 
-@pytest.mark.parametrize("name", sorted(benches().keys() - {"speed", "gradients"}))
+@pytest.mark.parametrize("name", sorted(benches().keys() - {"speed", "gradients", "rivals"}))
 def test_the_command_of_every_row_can_be_typed_again(name: str) -> None:
     grid = read(name, source="some/where")
     for row in grid.rows:

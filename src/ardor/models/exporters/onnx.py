@@ -76,8 +76,9 @@ def exported(module: nn.Module, shape: tuple[int, int, int]) -> "onnx.ModelProto
             dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
         )
     assert program is not None
-    strip_(program.model_proto)
-    return program.model_proto
+    proto = program.model_proto  # made anew at every look
+    strip_(proto)
+    return proto
 
 
 def as_text(fact: Any) -> str:
