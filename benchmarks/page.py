@@ -199,7 +199,10 @@ def beside(result: dict[str, Any]) -> str:
 
 def made(name: str, result: dict[str, Any]) -> str:
     """What must be said of a result, the command and versions that made it, and all of it."""
-    over_seeds = result["bench"] not in APART and result.get("measure") != "gradients"
+    over_seeds = result["bench"] not in APART and result.get("measure") not in (
+        "gradients",
+        "rivals",
+    )
     notes = ["Mean ± standard deviation over seeds."] if over_seeds else []
     notes += tables.notes({"table": [], **result})
     versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())

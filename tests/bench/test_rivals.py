@@ -80,7 +80,8 @@ def test_the_plan_has_short_times_first_and_long_sets_once() -> None:
 
 
 def test_the_interval_counts_the_images_and_the_seeds() -> None:
-    assert interval(0.9, 10_000, [0.9]) == pytest.approx(1.96 * 0.003)
+    assert interval(0.9, 10_000, [0.9]) == pytest.approx(1.96 * 0.003, rel=1e-3)
+    assert 0.005 < interval(1.0, 359, [1.0]) < 0.006  # none wrong of 359 is no certainty
     assert interval(0.9, 10_000, [0.88, 0.92]) == pytest.approx(1.96 * 0.02)
 
 

@@ -18,6 +18,7 @@ from ardor.bench.rivals.contenders import CONTENDERS, Task
 from ardor.bench.rivals.sets import SETS, prepared
 from ardor.data import load
 from ardor.errors import ArdorError, unknown
+from ardor.reporting.evaluation import wilson
 from ardor.runtime.files import read_json, write_json
 from ardor.runtime.origin import about
 from ardor.settings.fields import checked
@@ -163,9 +164,9 @@ def row(images: str, minutes: float, contender: str, runs: Sequence[Measured]) -
 
 def interval(accuracy: float, images: int, seen: Sequence[float]) -> float:
     """Half of a 95 % interval: chance in the test images, and in the seeds."""
-    of_images = accuracy * (1 - accuracy) / images
-    of_seeds = statistics.variance(seen) / len(seen) if len(seen) > 1 else 0.0
-    return 1.96 * math.sqrt(max(of_images, of_seeds))
+    low, high = wilson(round(accuracy * images), images)
+    of_seeds = statistics.stdev(seen) / math.sqrt(len(seen)) if len(seen) > 1 else 0.0
+    return max((high - low) / 2, 1.96 * of_seeds)
 
 
 if __name__ == "__main__":
