@@ -221,7 +221,7 @@ def python(text: str, name: str) -> str | None:
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(code, name, "exec"), {})
+                exec(compile(code, name, "exec"), {"__name__": "__main__"})
         except Exception as error:  # whatever it is, it is to be told, and the others tried
             return f"its Python fails: {type(error).__name__}: {error}"
     return None
