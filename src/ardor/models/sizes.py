@@ -9,8 +9,6 @@ from safetensors.torch import save as to_bytes
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ardor.spaces import Net
-
 
 def parameters(net: nn.Module) -> int:
     """Parameters of the network, without an auxiliary head, which only training needs."""
@@ -48,7 +46,7 @@ def sparse_bytes(net: nn.Module) -> int:
     return len(zlib.compress(content, 9))
 
 
-def multiply_adds(net: Net, shape: tuple[int, int, int]) -> int:
+def multiply_adds(net: nn.Module, shape: tuple[int, int, int]) -> int:
     """Multiply-adds of convolutions and matrix products for one image."""
     # On the meta device nothing is computed, and no native code is used, which is not counted.
     copied = copy.deepcopy(net).to("meta").eval()

@@ -13,13 +13,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from ardor.bench.rivals.nets import cnn, residual
 from ardor.bench.rivals.recipes import Recipe, cropped, fit, shifted
 from ardor.bench.rivals.sets import accuracy_on
 from ardor.data import Dataset, Images
 from ardor.models.exporters.onnx import Onnx, exported
+from ardor.models.sizes import multiply_adds, nonzero_parameters, parameters
 from ardor.pipeline.verbs import run
 
 SIDE = 16  # pixels, as an SVM sees images
@@ -82,18 +82,11 @@ def trained(task: Task, build: Callable[..., nn.Module], recipe: Recipe) -> Outc
     return Outcome(
         accuracy=accuracy_on(model, images.test),
         cpu_seconds=round(spent, 2),
-        params=sum(p.numel() for p in model.parameters()),
-        nonzero_params=sum(int(p.count_nonzero()) for p in model.parameters()),
+        params=parameters(model),
+        nonzero_params=nonzero_parameters(model),
         macs=multiply_adds(model, images.shape),
         latency_ms=exporter.latencies([files], images.shape)[0],
     )
-
-
-def multiply_adds(model: nn.Module, shape: tuple[int, int, int]) -> int:
-    """Multiply-adds of convolutions and matrix products for one image."""
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(torch.zeros(1, *shape))
-    return int(counter.get_total_flops()) // 2
 
 
 def svm(task: Task) -> Outcome:
