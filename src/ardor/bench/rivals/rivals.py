@@ -20,7 +20,7 @@ from ardor.data import load
 from ardor.errors import ArdorError, unknown
 from ardor.reporting.evaluation import wilson
 from ardor.runtime.files import read_json, write_json
-from ardor.runtime.origin import about
+from ardor.runtime.origin import about, commit
 from ardor.settings.fields import checked
 from ardor.settings.sections import SearchConfig
 
@@ -73,7 +73,8 @@ def rivals(
         if not path.exists() and not so_far:
             say(f"{job.name} ...")
             file = prepared(job.images, job.seed, root, folder)
-            write_json(path, {**asdict(job), **in_own_process(job, file)})
+            measured = in_own_process(job, file)
+            write_json(path, {**asdict(job), "commit": commit(), **measured})
         if path.exists():
             done.append(read_json(path))
             write_json(folder / "results.json", result(done, command))
