@@ -1,6 +1,7 @@
 """One suite for every method: those that come with Ardor join by existing, stand-ins by name."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from conftest import stopping_at
 from standins.built import build
 from standins.toy import Toy
-from torch import nn
+from torch import Tensor, nn
 
 from ardor import methods, spaces
 from ardor.architecture import Architecture, certainty
@@ -179,8 +180,9 @@ def test_saved_and_loaded_it_is_the_same_posterior(name: str, space: Space) -> N
 def test_the_mean_of_equal_posteriors_is_each_of_them(name: str, space: Space) -> None:
     method, pooled = make(name, space), make(name, space)
     torch.manual_seed(1)
-    for entry in method.state_dict().values():
-        entry.copy_(torch.randn_like(entry))
+    for key, entry in method.state_dict().items():
+        drawn = torch.randn_like(entry)
+        entry.copy_(drawn @ drawn.T if "precision" in key else drawn)  # a matrix, positive definite
     pooled.pool([method, method])
     for mine, its in zip(
         pooled.probabilities().values(), method.probabilities().values(), strict=True
@@ -209,8 +211,12 @@ def test_what_has_left_is_out_of_the_posterior(name: str, space: Space) -> None:
     for _ in range(12):  # hard draws leave some gates out of a step
         gates = method.sample(4, 0.0)
         assert gates[choice.name][..., at].eq(0).all()
+        if method.learns_by_scores:
+            continue
         loss = loss + net(torch.randn(4, *space.image), gates).square().sum()
         loss = sum(method.penalty(gates, net, 1.0).values(), loss)
+    if method.learns_by_scores:
+        return
     slopes = torch.autograd.grad(loss, list(method.parameters()))
     assert all(slope.isfinite().all() for slope in slopes)
     named = zip(method.named_parameters(), slopes, strict=True)
@@ -229,13 +235,27 @@ def test_what_would_be_kept_is_never_given_up(name: str, space: Space) -> None:
     method, given = make(name, space), 0
     for seed in range(12):
         torch.manual_seed(seed)
-        for parameter in method.parameters():
-            nn.init.normal_(parameter, std=6.0)
+        move(method, 6.0)
         flags = method.given_up()  # which may draw, and leaves the random numbers as they are
         kept = space.masks(method.draw(1)[0])
         assert not any((out & (kept[key] > 0)).any() for key, out in flags.items())
         given += sum(int(out.sum()) for out in flags.values())
     assert given or not flags
+
+
+def move(method: Method, std: float) -> None:
+    """Leads the posterior somewhere far from where it begins."""
+    for parameter in method.parameters():
+        nn.init.normal_(parameter, std=std)
+    if method.learns_by_scores:
+        liked = {c.name: torch.randn(len(c.options)) for c in method.space.choices}
+        for _ in range(30):
+            method.learn_from(lambda found: score_of(method.space, found, liked))
+
+
+def score_of(space: Space, found: Architecture, liked: Mapping[str, Tensor]) -> float:
+    """The sum of what is liked of its options."""
+    return sum(float((space.masks(found)[key] * liked[key]).sum()) for key in liked)
 
 
 @pytest.mark.parametrize(("name", "space"), SEARCHES)

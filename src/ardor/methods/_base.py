@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 import torch
@@ -38,6 +38,7 @@ class Method(nn.Module, ABC):
     """
 
     bilevel: ClassVar[bool] = False  # gates learn on held-out images, weights on the others
+    learns_by_scores: ClassVar[bool] = False  # from scores of architectures, not by gradients
     # Gates of zero have no gradient: their operations are not computed, even while gates learn.
     hard: bool = False
     conv: type[nn.Conv2d] = nn.Conv2d  # the convolution that the operations are made of
@@ -93,6 +94,13 @@ class Method(nn.Module, ABC):
 
     def refit(self, curvature: Curvature) -> None:
         """Called after each epoch in which gates learn; what is not asked of it costs nothing."""
+
+    def learn_from(self, score: Callable[[Architecture], float]) -> None:
+        """Called after each epoch in which gates learn, if it learns by scores.
+
+        The score of an architecture is minus the logarithm of its nll on some held-out images,
+        with the weights of the supernet.
+        """
 
     @torch.no_grad()
     def pool(self, rounds: Sequence[Self]) -> None:

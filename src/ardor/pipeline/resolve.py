@@ -15,12 +15,15 @@ from ardor.settings.sections import Config
 SIZES = ("image", "classes")  # settings of a space that follow from the images
 
 
-def resolved(layers: tuple[Mapping[str, Any], ...]) -> tuple[Config, data.Dataset]:
-    """All settings of a new run, and the images that some of them follow from."""
+def resolved(
+    layers: tuple[Mapping[str, Any], ...], images: data.Dataset | None = None
+) -> tuple[Config, data.Dataset]:
+    """All settings of a new run, and the images that some of them follow from: read, or given."""
     config = layered(layers)
     find_device(config.device)
     check_without_sizes("space", config.space)
-    images = data.load(seed=config.seed, **config.data.model_dump())
+    if images is None:
+        images = data.load(seed=config.seed, **config.data.model_dump())
     sized = config.model_copy(update={"space": {**config.space, **sizes(images)}})
     return completed(sized), images
 
@@ -165,7 +168,8 @@ def check_start(config: Config) -> None:
 
 def check_epochs(config: Config, stages: Collection[str]) -> None:
     """An ArdorError where one of these stages is to learn something, but has no epochs."""
-    needs_none = methods.find(config.method["name"]).search.get("epochs") == 0
+    found = methods.find(config.method["name"])
+    needs_none = found.search.get("epochs") == 0 or found.learns_by_scores  # it has a prior
     if "search" in stages and not config.search.epochs and not needs_none:
         raise ArdorError(
             "search.epochs = 0 must be at least 1: nothing would be learned",

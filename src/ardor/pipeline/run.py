@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from ardor.pipeline.folder import (
     typed,
     update,
 )
+from ardor.pipeline.plan import left_for_training, planned
 from ardor.pipeline.record import Record
 from ardor.pipeline.resolve import (
     check_epochs,
@@ -40,7 +41,7 @@ from ardor.pipeline.resolve import (
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import clean
 from ardor.runtime.lock import hold
-from ardor.runtime.progress import Progress, unwatched
+from ardor.runtime.progress import Progress, clock_from_now, unwatched
 from ardor.runtime.tensors import load as load_tensors
 from ardor.settings.merge import resolve
 from ardor.settings.sections import Config
@@ -57,6 +58,8 @@ class Run:
     stages: tuple[str, ...]
     place: str = ""  # where the images are, whatever folder a command is given in
     on_progress: Callable[[Progress], None] = unwatched
+    clock: Callable[[], float] = field(default_factory=clock_from_now)
+    earlier: float = 0.0  # seconds that its stages took before this process
 
     @classmethod
     def create(
@@ -77,13 +80,16 @@ class Run:
         discover.trust(trust)
         if folder is not None:
             check_free(Path(folder))
+        clock = clock_from_now()
         config, images = resolved(layers)
+        if config.time:
+            config, images = planned(layers, config, images, searching="search" in stages)
         check_epochs(config, stages)
         if given:
             check_scratch(config)
         while True:
             place = free_folder(config) if folder is None else Path(folder)
-            run = cls(place, config, stages, data.place_of(config.data.source))
+            run = cls(place, config, stages, data.place_of(config.data.source), clock=clock)
             run.dataset = images
             content = {"stages": stages, **run._settings()}
             try:
@@ -103,7 +109,16 @@ class Run:
     def open(cls, folder: Path | str, trust: Sequence[str] = ()) -> "Run":
         """The run in a folder; `trust` names the modules that it may have imported."""
         discover.trust(trust)
-        return cls(Path(folder), *read(Path(folder)))
+        opened = cls(Path(folder), *read(Path(folder)))
+        opened.earlier = sum(cost["seconds"] for cost in opened.metrics["stages"].values())
+        return opened
+
+    def share_out(self, stage: str) -> None:
+        """Gives the training what is left of the time of the run, once it is known."""
+        if stage == "train" and self.config.time and not self.checkpoints(stage):
+            left = left_for_training(self.config, self.earlier + self.clock())
+            train = self.config.train.model_copy(update={"time": left})
+            self.config = self.config.model_copy(update={"train": train})
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -49,6 +49,7 @@ def do(run: Run, stage: str) -> None:
     }
     with run.held():
         with run.record.unfinished(stage), run.record.costed(stage) as cost:
+            run.share_out(stage)
             if stage in CHANGEABLE:
                 run.write_config()  # while marked unfinished: an older result has other settings
             found = steps[stage](run)

@@ -1,5 +1,6 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from ardor.training.optimise import rate_at
 from ardor.training.timetable import StepTimes, Timetable
 
 CURVATURE_BATCHES = 4
+SCORED = 256  # held-out images that an architecture is scored on after an epoch
 
 
 def search(
@@ -130,7 +132,8 @@ class SearchLoop:
     @property
     def learning_gates(self) -> bool:
         """Whether the gates learn in this step: not while the weights warm up."""
-        return bool(self.learner.gates) and self.stage.round_begun >= self.config.warmup
+        learns = bool(self.learner.gates) or self.method.learns_by_scores
+        return learns and self.stage.round_begun >= self.config.warmup
 
     def step_times(self) -> StepTimes:
         """A guess of how much slower steps get when the gates learn too, until it is measured."""
@@ -164,7 +167,8 @@ class SearchLoop:
             self.stage.facts["gate_steps"] += 1
         if self.learning_gates and not joint:
             self.stage.add("gates", self.learner.gate_step(train, held_out, progress).terms)
-        loss = self.learner.step(train, progress, joint=self.learning_gates and joint)
+        joint = joint and self.learning_gates and bool(self.learner.gates)
+        loss = self.learner.step(train, progress, joint=joint)
         self.stage.add("train", loss.terms)
 
     def begin_round(self) -> None:
@@ -192,6 +196,8 @@ class SearchLoop:
         if self.learning_gates:
             with self.learner.drawing():
                 self.method.refit(self.learner.curvature(self.few_batches))
+                if self.method.learns_by_scores:
+                    self.method.learn_from(self.score)
             seen["watch"] = self.examine(1 - held_out["accuracy"])
             left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
         posterior = self.selection.now(learning=self.learning_gates)
@@ -218,6 +224,11 @@ class SearchLoop:
             self.stage.tell(note)
             seen["warnings"].append(note)
         return seen
+
+    def score(self, architecture: Architecture) -> float:
+        """Minus the logarithm of its nll on a few held-out images."""
+        share = min(1.0, SCORED / len(self.held_out))
+        return -math.log(self.validation.measure(self.space.masks(architecture), share)["nll"])
 
     def shrink(self) -> list[str]:
         """Removes candidates that the posterior has given up for long enough; their names."""
@@ -281,7 +292,7 @@ class SearchLoop:
 
     def warnings(self, found: Architecture, shares: Probabilities) -> list[str]:
         """Says so where gates that could have learned have decided little."""
-        if not self.learner.gates:
+        if not self.learner.gates and not self.method.learns_by_scores:
             return []
         steps = self.stage.facts.get("gate_steps")
         warnings = undecided(self.space.choices, found.options, shares, steps)

@@ -108,6 +108,8 @@ class Config(Settings):
     """Everything that decides a run."""
 
     seed: int = Field(default=0, ge=0, lt=2**32)
+    # Of the whole run, e.g. "30m", shared out among its stages; 0: no limit; "auto": a usual one
+    time: Time | Literal["auto"] = 0.0
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     data: DataConfig = DataConfig()
     space: dict[str, Any] = {"name": "cells"}
