@@ -9,7 +9,8 @@ from click.testing import CliRunner, Result
 
 from ardor.cli import cli
 from ardor.errors import ArdorError
-from ardor.pipeline.estimate import LONG, TIMED, timed, total
+from ardor.pipeline.estimate import total
+from ardor.runtime.cost import LONG, TIMED, timed
 from ardor.runtime.memory import MARGIN, Need
 from ardor.training.timetable import StepTimes, Timetable
 
@@ -49,9 +50,7 @@ def test_the_first_step_counts_only_where_steps_are_long(
 ) -> None:
     times = [first, 3.0, 1.0, 2.0]
     done: list[float] = []
-    monkeypatch.setattr(
-        "ardor.pipeline.estimate.once", lambda work: (work(), times[len(done) - 1])[1]
-    )
+    monkeypatch.setattr("ardor.runtime.cost.once", lambda work: (work(), times[len(done) - 1])[1])
     seconds = timed(lambda: done.append(1.0))
     assert len(done) == calls
     assert seconds == (first if calls == 1 else 2.0)

@@ -29,6 +29,8 @@ def catalogue(what: str) -> dict[str, str]:
         return data.describe()
     if what == "presets":
         return presets()
+    if what == "architectures":
+        return spaces.named()
     if what == "benches":
         from ardor.bench.runs import benches  # takes a second to import, for this list alone
 

@@ -9,10 +9,12 @@ import click
 from ardor import discover
 from ardor.cli.options import FOLDER, Command, answering, changing, cli, existing, moving, trusting
 from ardor.cli.work import architecture_of, command, screen_of, work
+from ardor.runtime.progress import clock_from_now
 
 if TYPE_CHECKING:
     from ardor.architecture import Architecture
     from ardor.cli.screen import Screen
+    from ardor.pipeline.plan import Layers
 
 
 def creating(made: Command) -> Command:
@@ -20,16 +22,16 @@ def creating(made: Command) -> Command:
     options = (
         click.argument("source", metavar="DATA"),
         click.option("--run", "folder", type=FOLDER, help="New folder. [runs/DATA-METHOD-N]"),
-        click.option("--preset", help="Settings to start from; see 'ardor list presets'."),
+        click.option("--preset", help="Settings to start from; see 'ardor list presets'. [photos]"),
         click.option("--config", "file", type=FOLDER, help="Settings from a TOML file."),
-        click.option("--method", help="How to search; see 'ardor list methods'. [vinnas]"),
-        click.option("--space", help="What to search; see 'ardor list spaces'. [cells]"),
+        click.option("--method", help="How to search; see 'ardor list methods'. [thompson]"),
+        click.option("--space", help="What to search; see 'ardor list spaces'. [blocks]"),
         click.option("--epochs", type=int, help="Passes over the images, in search and training."),
         click.option(
             "--time",
             metavar="20m",
-            help="Longest time of the search, e.g. 90s or 1h30m; it decides the number of epochs, "
-            "which is at most --epochs where both are given.",
+            help="Time of the whole command, e.g. 90s or 1h30m, from loading to the report. "
+            "[at most 15m]",
         ),
         click.option(
             "--shrink",
@@ -63,8 +65,9 @@ def creating(made: Command) -> Command:
 @click.option(
     "--architecture",
     type=FOLDER,
-    metavar="RUN|FILE",
-    help="Train this one, found on whatever images, and search none.",
+    metavar="RUN|FILE|NAME",
+    help="Train this one, found on whatever images, and search none; "
+    "see 'ardor list architectures'.",
 )
 @creating
 def run(as_json: bool, quiet: bool, **options: Any) -> None:
@@ -88,20 +91,23 @@ def search(as_json: bool, quiet: bool, **options: Any) -> None:
 
 def _begin(options: dict[str, Any], stages: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """Makes and does a new run; with --dry-run only estimates how long it would take."""
+    clock = clock_from_now()  # before torch is loaded, which takes seconds
     from ardor.pipeline.run import Run
 
     given = {name: value for name, value in options.items() if value is not None}
     found = _architecture(given["architecture"]) if "architecture" in given else None
-    layers, folder = (*_where_found(found), *_layers(given)), given.get("folder")
+    layers, folder = _layers(given, found), given.get("folder")
     if given["dry_run"]:
         _estimate(folder, layers, stages, screen_of(as_json, quiet), found)
     else:
-        run = Run.create(folder, *layers, command=command(), stages=stages, given=found)
+        run = Run.create(
+            folder, *layers, command=command(), stages=stages, given=found, clock=clock
+        )
         work(run, as_json, quiet)
 
 
 def _architecture(path: Path) -> "Architecture":
-    """The architecture in a run folder or a file."""
+    """The architecture in a run folder or a file, or of a name."""
     from ardor.architecture import Architecture
 
     return Architecture.from_json(architecture_of(path))
@@ -114,19 +120,20 @@ def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
     if found is None:
         return []
     settings = {name: value for name, value in found.settings if name not in SIZES}
-    return [{"space": {"name": found.space, **settings}}]
+    return [{"space": {"name": found.space, **settings}, "train": {"start": "scratch"}}]
 
 
-def _layers(given: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+def _layers(given: dict[str, Any], found: "Architecture | None") -> "Layers":
     """The settings of a new run; each layer goes over those before it."""
     from ardor.settings.merge import merge, read
-    from ardor.settings.presets import preset
+    from ardor.settings.presets import over_usual, preset
 
     layers = [preset(given["preset"])] if "preset" in given else []
     layers += [read(given["file"])] if "file" in given else []
     typed: dict[str, Any] = functools.reduce(merge, _typed(given), {})
     discover.trust(_modules(typed))
-    return (*layers, typed)
+    usual = over_usual(*layers, typed)
+    return (*usual[: -1 - len(layers)], *_where_found(found), *layers, typed)
 
 
 def _modules(typed: dict[str, Any]) -> list[str]:
@@ -140,7 +147,7 @@ def _modules(typed: dict[str, Any]) -> list[str]:
 
 def _estimate(
     folder: Path | None,
-    layers: tuple[dict[str, Any], ...],
+    layers: "Layers",
     stages: tuple[str, ...],
     screen: "Screen",
     given: "Architecture | None",
@@ -171,7 +178,7 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
     if "stop" in given:
         layers.append({"search": {"stop_on_collapse": given["stop"]}})
     if "time" in given:
-        layers.append({"search": {"time": given["time"]}})
+        layers.append({"time": given["time"]})
     layers.append({"data": {"source": given["source"]}})
     return layers + [assignment(change) for change in given["changes"]]
 

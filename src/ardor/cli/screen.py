@@ -93,7 +93,10 @@ def describe(progress: "Progress", then: str = "") -> str:
     """Epoch, accuracy and time left in words; `then` is what follows the stage."""
     epochs = f"/{progress.epochs}" if progress.epochs else ""
     said = [f"epoch {progress.epoch}{epochs}", *_accuracy(progress)]
-    said.append(f"{duration(progress.seconds_left)} left")
+    if progress.run_seconds_left is None:
+        said.append(f"{duration(progress.seconds_left)} left")
+    else:
+        said.append(f"{duration(progress.run_seconds_left)} left of all")
     return ", ".join([*said, f"then {then}"] if then else said)
 
 

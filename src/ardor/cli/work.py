@@ -32,6 +32,8 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     screen = screen_of(as_json, quiet)
     run.on_progress = screen.progress
     screen.say(f"run folder: {run.folder}")
+    for line in run.said:
+        screen.say(f"plan: {line}")
     with continued_by(run.typed("resume")), run.held():
         for stage in run.stages if stages is None else stages:
             if stages is None and run.done(stage):
@@ -63,9 +65,12 @@ def following(run: "Run", stage: str) -> str:
 
 
 def architecture_of(path: Path) -> Any:
-    """The content of an architecture's file, or of the one in a run folder."""
+    """The content of an architecture's file, or of the one in a run folder; or that of a name."""
+    from ardor import spaces
     from ardor.runtime.files import read_json
 
+    if str(path) in spaces.named():
+        return spaces.known(str(path)).to_json()
     return read_json(path / "architecture.json" if path.is_dir() else path)
 
 

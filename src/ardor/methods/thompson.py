@@ -5,6 +5,9 @@ its options, each with a strength of its own:
 
     score = base + sum of the strengths of what is kept + noise,   strengths ~ N(0, spread^2)
 
+Choices of the same options, such as the blocks of all stages, tell of each other: the strengths of
+one option at two places are correlated by `alike`, as a strength of its own and one of the place.
+
 This is Bayesian linear regression (`bayes/regression.py`): the posterior of the strengths is
 Gaussian and exact. A step draws strengths from it and computes the architecture that is strongest
 under them, so that what is likely to be good is trained most; after each epoch some draws are
@@ -53,6 +56,7 @@ class Thompson(Method):
         space: Space,
         *,
         spread: Rate = 0.1,  # standard deviation of a strength, before anything is known
+        alike: Share = 0.5,  # correlation of an option's strengths in choices of the same options
         noise: Rate = 0.1,  # of a score, where weights are shared
         looks: Count = 8,  # architectures that are scored after an epoch
         share: Share = 0.25,  # what a score on other images counts, of one on these
@@ -63,14 +67,21 @@ class Thompson(Method):
         self.scored = self.choices("op", "edge")
         sizes = [len(choice.options) for choice in self.scored]
         self.places = dict(zip([c.name for c in self.scored], splits(sizes), strict=True))
-        count = sum(sizes)
-        self.register_buffer("precision", torch.eye(count, dtype=torch.double) / spread**2)
-        self.register_buffer("shift", torch.zeros(count, dtype=torch.double))
+        self.register_buffer("precision", torch.linalg.inv(self.covariance(alike) * spread**2))
+        self.register_buffer("shift", torch.zeros(sum(sizes), dtype=torch.double))
         for group in known(discover.name_of(type(space)), without):
             self.add(*self.seen(group), noise / share**0.5)
         # What is known before any image is seen, for reports.
         self.register_buffer("prior_precision", self.precision.clone())
         self.register_buffer("prior_shift", self.shift.clone())
+
+    def covariance(self, alike: float) -> Tensor:
+        """Ones, and `alike` where two choices have the same options and it is the same option."""
+        marks = [(choice.options, option) for choice in self.scored for option in choice.options]
+        known = {mark: at for at, mark in enumerate(dict.fromkeys(marks))}
+        which = torch.tensor([known[mark] for mark in marks])
+        same = (which[:, None] == which[None]).double()
+        return same * alike + torch.eye(len(marks), dtype=torch.double) * (1 - alike)
 
     def seen(self, group: Known) -> tuple[Tensor, Tensor]:
         """Features and scores of what was trained on a set of images."""

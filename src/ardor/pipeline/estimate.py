@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from math import ceil, floor
 from pathlib import Path
-from statistics import median_low
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from ardor import methods
 from ardor.architecture import Architecture
 from ardor.data import Dataset, Images
 from ardor.models.scores import logits_of
+from ardor.pipeline.plan import Plan, planned
 from ardor.pipeline.resolve import (
     check_epochs,
     check_scratch,
@@ -28,14 +28,12 @@ from ardor.pipeline.resolve import (
     unnamed,
 )
 from ardor.runtime import memory
+from ardor.runtime.cost import once, timed
 from ardor.runtime.device import Runtime
 from ardor.searching.loop import SearchLoop, halves
 from ardor.settings.sections import Config
 from ardor.training.timetable import MEASURED, StepTimes, Timetable
 from ardor.training.train import TrainLoop, split_validation
-
-TIMED = 3  # steps of a kind, after a first one that is slow
-LONG = 20.0  # seconds: where the first step takes longer, it is the only one
 
 Loop = SearchLoop | TrainLoop
 
@@ -47,7 +45,12 @@ def estimate(
     given: Architecture | None = None,
 ) -> dict[str, Any]:
     """Seconds and memory of search and training, if they are among the stages; writes nothing."""
-    config, images = resolved(layers)
+    plan = Plan(*resolved(layers))
+    if plan.config.time:
+        plan = planned(layers, plan.config, plan.images, stages, given)
+    config, images = plan.config, plan.images
+    for line in plan.said:
+        say(f"plan: {line}")
     check_epochs(config, stages)
     if given:
         check_scratch(config)
@@ -132,19 +135,6 @@ def scoring_time(loop: Loop, images: Images) -> float:
     few = images[torch.arange(min(loop.size, len(images)))]
     seconds = timed(lambda: logits_of(loop.net, few, loop.normalise, loop.runtime, gates))
     return seconds * len(images) / len(few)
-
-
-def timed(work: Callable[[], object]) -> float:
-    """Seconds of a call; the first, which is slow, counts only where calls are long."""
-    first = once(work)
-    return first if first > LONG else median_low(once(work) for _ in range(TIMED))
-
-
-def once(work: Callable[[], object]) -> float:
-    """Seconds of one call."""
-    clock = Runtime().clock
-    work()
-    return clock()
 
 
 def estimated(

@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from ardor.pipeline.folder import (
     typed,
     update,
 )
-from ardor.pipeline.plan import left_for_training, planned
+from ardor.pipeline.plan import Plan, left_for_training, planned
 from ardor.pipeline.record import Record
 from ardor.pipeline.resolve import (
     check_epochs,
@@ -60,6 +60,7 @@ class Run:
     on_progress: Callable[[Progress], None] = unwatched
     clock: Callable[[], float] = field(default_factory=clock_from_now)
     earlier: float = 0.0  # seconds that its stages took before this process
+    said: tuple[str, ...] = ()  # what there is to say of its plan, when it is made
 
     @classmethod
     def create(
@@ -70,27 +71,30 @@ class Run:
         stages: tuple[str, ...] = STAGES,
         given: Architecture | None = None,
         trust: Sequence[str] = (),
+        clock: Callable[[], float] | None = None,
     ) -> "Run":
         """A new folder with every setting resolved and checked; never one that exists.
 
         Without a name the folder is the first free one of runs/DATA-METHOD-N. With `given`, an
         architecture found on any images, nothing is searched. A method or space that is a module
-        of your own is imported if `trust` names it.
+        of your own is imported if `trust` names it. The time of a run counts from when `clock`
+        began.
         """
         discover.trust(trust)
         if folder is not None:
             check_free(Path(folder))
-        clock = clock_from_now()
-        config, images = resolved(layers)
-        if config.time:
-            config, images = planned(layers, config, images, searching="search" in stages)
+        clock = clock or clock_from_now()
+        plan = Plan(*resolved(layers))
+        if plan.config.time:
+            plan = planned(layers, plan.config, plan.images, stages, given)
+        config = plan.config
         check_epochs(config, stages)
         if given:
             check_scratch(config)
         while True:
             place = free_folder(config) if folder is None else Path(folder)
             run = cls(place, config, stages, data.place_of(config.data.source), clock=clock)
-            run.dataset = images
+            run.dataset, run.said = plan.images, plan.said
             content = {"stages": stages, **run._settings()}
             try:
                 make(place, command, content, run._adopted(given) if given else None)
@@ -115,7 +119,7 @@ class Run:
 
     def share_out(self, stage: str) -> None:
         """Gives the training what is left of the time of the run, once it is known."""
-        if stage == "train" and self.config.time and not self.checkpoints(stage):
+        if stage == "train" and self.config.limit and not self.checkpoints(stage):
             left = left_for_training(self.config, self.earlier + self.clock())
             train = self.config.train.model_copy(update={"time": left})
             self.config = self.config.model_copy(update={"train": train})
@@ -194,7 +198,14 @@ class Run:
 
     def runtime(self) -> Runtime:
         """The machine, seeded afresh: a stage does not depend on what ran before it."""
-        return Runtime.start(self.config.device, self.config.seed, self.on_progress)
+        return Runtime.start(self.config.device, self.config.seed, self._report)
+
+    def _report(self, progress: Progress) -> None:
+        """Passes a report on, with the time left of the whole run where that is limited."""
+        if self.config.limit:
+            left = max(0.0, self.config.limit - self.earlier - self.clock())
+            progress = replace(progress, run_seconds_left=left)
+        self.on_progress(progress)
 
     @property
     def architecture(self) -> Architecture:

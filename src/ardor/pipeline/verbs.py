@@ -13,6 +13,7 @@ from ardor.pipeline.changes import changed
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.runtime.progress import Progress, unwatched
+from ardor.settings.presets import over_usual
 
 Layer = Mapping[str, Any]
 Build = Callable[..., nn.Module]  # (image, classes, **settings): a space of one's own
@@ -107,7 +108,7 @@ def _created(
     """A new run on these images."""
     source = {"data": {"source": os.fspath(data)}}
     place = None if folder is None else Path(folder)
-    return Run.create(place, *settings, source, stages=stages, trust=trust)
+    return Run.create(place, *over_usual(*settings), source, stages=stages, trust=trust)
 
 
 def _opened(run: Run | str | os.PathLike[str], watch: Watcher, trust: Sequence[str] = ()) -> Run:

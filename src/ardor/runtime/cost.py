@@ -2,10 +2,16 @@
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median_low
+
+from ardor.runtime.progress import clock_from_now
+
+TIMED = 3  # calls, after a first one that is slow
+LONG = 20.0  # seconds: where the first call takes longer, it is the only one
 
 
 @dataclass
@@ -39,3 +45,16 @@ def _peak() -> float:
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
     except (OSError, StopIteration):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of a call; the first, which is slow, counts only where calls are long."""
+    first = once(work)
+    return first if first > LONG else median_low(once(work) for _ in range(TIMED))
+
+
+def once(work: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    clock = clock_from_now()
+    work()
+    return clock()

@@ -16,6 +16,7 @@ class Progress:
     seconds_left: float
     terms: Mapping[str, float]  # means of this epoch so far
     note: str = ""  # what has just happened, if it is worth a line
+    run_seconds_left: float | None = None  # of the whole run, where its time is limited
     held_out_accuracy: float | None = None  # after the last epoch, on images not learned from
 
 

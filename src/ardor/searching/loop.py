@@ -19,7 +19,7 @@ from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
 from ardor.searching.shrink import in_a_row, leaving, take_out_, with_removed
-from ardor.searching.undecided import ALL_KEPT, undecided
+from ardor.searching.undecided import ALL_KEPT, PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training.accumulate import micro_batches_of
@@ -294,6 +294,8 @@ class SearchLoop:
         """Says so where gates that could have learned have decided little."""
         if not self.learner.gates and not self.method.learns_by_scores:
             return []
+        if not self.config.epochs:
+            return [PRIOR_ALONE]
         steps = self.stage.facts.get("gate_steps")
         warnings = undecided(self.space.choices, found.options, shares, steps)
         for warning in warnings:

@@ -23,6 +23,10 @@ ALL_KEPT = (
     "nothing is left out: the gates have had too few steps; search for more epochs, "
     "or with a higher search.gate_rate"
 )
+PRIOR_ALONE = (
+    "nothing was searched: the architecture that is likeliest by what was found on other images "
+    "was taken"
+)
 NO_FAVOUR = (
     "the search has decided nothing: of most choices all options are still about as likely; "
     "search for more epochs, or with a higher search.gate_rate"

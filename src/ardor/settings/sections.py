@@ -120,6 +120,11 @@ class Config(Settings):
     prune: PruneConfig = PruneConfig()
     export: ExportConfig = ExportConfig()
 
+    @property
+    def limit(self) -> float:
+        """Seconds that all of the run may take; 0: no limit, or none that is known yet."""
+        return 0.0 if self.time == "auto" else self.time
+
 
 SECTIONS: Mapping[str, type[Settings]] = {
     "data": DataConfig,

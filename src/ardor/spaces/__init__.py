@@ -11,6 +11,7 @@ from ardor.architecture import Architecture
 from ardor.errors import ArdorError
 from ardor.layers.norms import complete_, norms_of
 from ardor.settings.fields import complete
+from ardor.spaces import _named
 from ardor.spaces._base import Net, Space, foreign, mean_score
 from ardor.spaces._function import built_in
 from ardor.spaces._function import of_function as _of_function
@@ -20,8 +21,10 @@ __all__ = [
     "Space",
     "find",
     "foreign",
+    "known",
     "make",
     "mean_score",
+    "named",
     "names",
     "network",
     "of",
@@ -64,6 +67,18 @@ def make(name: str, settings: dict[str, Any]) -> Space:
     """The space `name` with these settings, each checked against its fields."""
     cls = find(name)
     return cls(**complete("space", cls, settings))
+
+
+def named() -> dict[str, str]:
+    """The architectures that have a name, each in a line."""
+    return _named.titles()
+
+
+def known(name: str) -> Architecture:
+    """The architecture of a name; what follows from images is as they usually are."""
+    content = _named.content(name)
+    space = {**content["space"]}
+    return _named.kept(make(space.pop("name"), space), content["kept"])
 
 
 def of(architecture: Architecture) -> Space:

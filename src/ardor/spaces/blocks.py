@@ -5,19 +5,22 @@ few blocks, each of which may be left out: so depth is decided too. Any channels
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, cast
 
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from ardor.errors import ArdorError
+from ardor.layers.blocks import Chain
 from ardor.layers.choices import LayerChoice, WidthChoice
+from ardor.layers.convolutions import SeparableBlock
+from ardor.layers.mixed import Terms, add_up
 
 Widths = tuple[Annotated[int, Field(ge=2, le=4096)], ...]
 Depth = Annotated[int, Field(ge=0, le=32)]
 
-USUAL = (12, 16, 24, 32)
+USUAL = (16, 20, 24, 32)
 LARGE = 40  # pixels
 
 
@@ -81,8 +84,8 @@ def blocks(width: int) -> Mapping[str, nn.Module]:
         "skip": nn.Identity(),
         "3x3": nn.Sequential(conv(width, width, 3), nn.ReLU()),
         "5x5": nn.Sequential(conv(width, width, 5), nn.ReLU()),
-        "sep-3x3": nn.Sequential(*separable(width, 3), nn.ReLU()),
-        "sep-5x5": nn.Sequential(*separable(width, 5), nn.ReLU()),
+        "sep-3x3": Around(separable(width, 3)),
+        "sep-5x5": Around(separable(width, 5)),
         "added-3x3": Around(conv(width, width, 3), nn.ReLU()),
         "expand-3": Around(*bottleneck(width, 3)),
         "expand-6": Around(*bottleneck(width, 6)),
@@ -101,9 +104,11 @@ def pool() -> nn.Module:
     return nn.MaxPool2d(2, ceil_mode=True)
 
 
-def separable(width: int, size: int) -> list[nn.Module]:
-    """Each channel by itself, then all of them mixed pixel by pixel."""
-    return [conv(width, width, size, groups=width), conv(width, width, 1)]
+def separable(width: int, size: int) -> Chain:
+    """Each channel by itself, then all of them mixed pixel by pixel: in native code."""
+    depthwise = nn.Conv2d(width, width, size, 1, size // 2, groups=width, bias=False)
+    pointwise, norm = nn.Conv2d(width, width, 1, bias=False), nn.BatchNorm2d(width)
+    return Chain(SeparableBlock(depthwise, pointwise, norm, relu_last=True))
 
 
 def bottleneck(width: int, times: int) -> list[nn.Module]:
@@ -123,9 +128,11 @@ class Around(nn.Module):
 
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
-        self.layers = nn.Sequential(*layers)
+        self.layers = layers[0] if len(layers) == 1 else nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(self.layers, Chain):  # native code adds it up at once
+            return cast(Tensor, add_up([Terms([(x, self.layers), (x, None)])]))
         return x + self.layers(x)  # type: ignore[no-any-return]
 
 

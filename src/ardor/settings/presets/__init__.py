@@ -1,6 +1,7 @@
 """Presets: named settings that come with Ardor."""
 
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -8,6 +9,7 @@ from ardor.errors import unknown
 from ardor.settings.merge import merge
 
 PRESETS = "settings/presets"
+USUAL = "photos"  # where neither a space nor a method is named
 
 
 def presets() -> dict[str, str]:
@@ -29,3 +31,10 @@ def preset(name: str) -> dict[str, Any]:
     own = tomllib.loads((resources.files("ardor") / PRESETS / f"{name}.toml").read_text())
     base = own.pop("extends", None)
     return merge(preset(base), own) if base else own
+
+
+def over_usual(*layers: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The layers, over the usual preset unless one of them names a space or a method."""
+    sections = [layer.get(name) for layer in layers for name in ("space", "method")]
+    named = any("name" in section for section in sections if isinstance(section, Mapping))
+    return layers if named else (preset(USUAL), *layers)

@@ -1,0 +1,117 @@
+"""Makes the prior of the method `thompson` over the space `blocks`: what scored how on some images.
+
+    python benchmarks/prior.py DATA [--networks 16] [--seconds 15] [--only cifar10,...]
+
+On each set of images, networks are drawn one after another from the posterior of what was found on
+that set alone, so that leaving a set out leaves nothing of it. Each is trained for the same CPU
+seconds on one thread, by the recipe of the preset `photos`; its score is minus the logarithm of its
+nll on held-out images of the training part. Test images are never looked at. A line is added for
+each network: what was stopped goes on.
+"""
+
+import argparse
+import csv
+import math
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import ardor.methods._priors as shipped
+from ardor import data
+from ardor.architecture import Architecture
+from ardor.data import Images, stratified
+from ardor.methods._priors import known
+from ardor.methods.thompson import Thompson
+from ardor.models.scores import logits_of, scores
+from ardor.runtime.device import Runtime
+from ardor.settings.merge import resolve
+from ardor.settings.presets import preset
+from ardor.spaces import Space, make
+from ardor.training.train import train
+
+FILE = Path(shipped.__file__).parent / "blocks.csv"
+IMAGES = 1500  # to learn from, where there are as many
+HELD_OUT = 1500
+SETS = {"cifar10": 0, "fashion-mnist": 32, "mnist": 32, "sign-digits": 32, "digits": 0}  # side
+
+
+def main() -> None:
+    """Adds lines to the file until there are as many as asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--networks", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--only", default=",".join(SETS))
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    for number in range(asked.networks):
+        for name in asked.only.split(","):
+            if len(lines_of(name)) <= number:
+                add(name, asked.data, asked.seconds, number)
+
+
+def lines_of(name: str) -> list[tuple[object, float]]:
+    """What is known of a set of images."""
+    groups = known("blocks", without=[other for other in SETS if other != name])
+    return groups[0] if groups else []
+
+
+def add(name: str, root: Path, seconds: float, number: int) -> None:
+    """Draws a network, trains it, and writes down how it scored."""
+    learned, held_out, classes = halves(name, root)
+    space = make("blocks", {"image": tuple(learned.pixels.shape[1:]), "classes": len(classes)})
+    torch.manual_seed(number)
+    others = tuple(other for other in SETS if other != name)
+    drawn = Thompson(space, share=1.0, without=others).draw(2)[-1]
+    score = scored(drawn, learned, held_out, classes, seconds, number)
+    write(space, name, drawn, score)
+
+
+def halves(name: str, root: Path) -> tuple[Images, Images, tuple[str, ...]]:
+    """Images to learn from and held-out ones, all from the training part of a set."""
+    source = name if name == "digits" else str(root / name)
+    found = data.load(source, size=SETS[name])
+    images = found.train
+    shares = [min(0.7, IMAGES / len(images)), min(0.3, HELD_OUT / len(images))]
+    first, second = stratified(images.labels, shares, seed=0)
+    return images[first], images[second], found.classes
+
+
+def scored(
+    architecture: Architecture,
+    learned: Images,
+    held_out: Images,
+    classes: tuple[str, ...],
+    seconds: float,
+    seed: int,
+) -> float:
+    """Minus the logarithm of the nll on held-out images after so many CPU seconds."""
+    changes = {"start": "scratch", "time": seconds, "validation": 0.0}
+    config = resolve(preset("photos"), {"train": changes}).train
+    begin = time.process_time()
+    runtime = Runtime.start("cpu", seed)
+    runtime.clock = lambda: time.process_time() - begin
+    with tempfile.TemporaryDirectory() as folder:
+        model = train(
+            architecture, learned, classes, config, run=Path(folder), runtime=runtime
+        ).eval()
+    nll = scores(logits_of(model.net, held_out, model.normalise, runtime), held_out.labels)["nll"]
+    return -math.log(nll)
+
+
+def write(space: Space, name: str, architecture: Architecture, score: float) -> None:
+    """Adds a line to the file."""
+    choices = [choice.name for choice in space.choices if choice.kind != "width"]
+    new = not FILE.exists()
+    with FILE.open("a", newline="") as file:
+        if new:
+            file.write("# What scored how on other images: see benchmarks/prior.py\n")
+            csv.writer(file).writerow(["images", "score", *choices])
+        kept = [architecture.options[choice][0] for choice in choices]
+        csv.writer(file).writerow([name, f"{score:.4f}", *kept])
+
+
+if __name__ == "__main__":
+    main()
