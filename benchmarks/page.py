@@ -20,6 +20,7 @@ from typing import Any
 
 from ardor.bench import tables
 from ardor.bench.plots import plots
+from ardor.bench.rivals.tables import small_tables
 
 Results = dict[str, dict[str, Any]]
 
@@ -144,10 +145,20 @@ def versions(result: dict[str, Any]) -> str:
     return head("step", *columns) + "\n".join(lines) + "\n"
 
 
+def rivals(result: dict[str, Any]) -> str:
+    """A small table for the means, then for each set of images and time."""
+    parts = []
+    for small in small_tables(result["table"]):
+        lines = [f"| {' | '.join(named([*row]))} |\n" for row in small.rows]
+        parts.append(f"**{small.title}**\n\n" + head(*small.columns) + "".join(lines))
+    return "\n".join(parts)
+
+
 APART: dict[str, Callable[[dict[str, Any]], str]] = {
     "speed": ratios,
     "campaign": campaign,
     "two versions": versions,
+    "rivals": rivals,
 }
 
 
@@ -199,10 +210,7 @@ def beside(result: dict[str, Any]) -> str:
 
 def made(name: str, result: dict[str, Any]) -> str:
     """What must be said of a result, the command and versions that made it, and all of it."""
-    over_seeds = result["bench"] not in APART and result.get("measure") not in (
-        "gradients",
-        "rivals",
-    )
+    over_seeds = result["bench"] not in APART and result.get("measure") != "gradients"
     notes = ["Mean ± standard deviation over seeds."] if over_seeds else []
     notes += tables.notes({"table": [], **result})
     versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
@@ -211,7 +219,19 @@ def made(name: str, result: dict[str, Any]) -> str:
         f"the whole of it: [{name}.json]({name}.json)"
     )
     rows = [f"- {row}: `{command}`" for row, command in result.get("commands", {}).items()]
-    return "\n\n".join(filter(None, [" ".join(notes), by, "\n".join(rows)])) + "\n"
+    every = commands_of_rivals(result) if result["bench"] == "rivals" else ""
+    return "\n\n".join(filter(None, [" ".join(notes), by, "\n".join(rows), every])) + "\n"
+
+
+def commands_of_rivals(result: dict[str, Any]) -> str:
+    """The command of each row, to be unfolded: they are many; "" for an older result."""
+    rows = [
+        f"- {row['images']}, {row['minutes']:g} min, {row['contender']}: `{row['command']}`\n"
+        for row in result["table"]
+        if "command" in row
+    ]
+    summary = "<summary>The command of each row; images/ is in the folder of the bench</summary>"
+    return f"<details>{summary}\n\n{''.join(rows)}\n</details>" if rows else ""
 
 
 def renewed(text: str, results: Results) -> str:

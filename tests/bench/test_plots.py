@@ -6,17 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ardor.bench.plots import (
-    ACCURACIES,
-    COLOURS,
-    DASHES,
-    SHARES,
-    Axes,
-    Panel,
-    figure,
-    plots,
-    styles_of,
-)
+from ardor.bench.panels import COLOURS, DASHES, Axes, Panel, figure, styles_of
+from ardor.bench.plots import ACCURACIES, SHARES, plots
 
 SVG = "{http://www.w3.org/2000/svg}"
 METHODS = ("darts", "vinnas")
@@ -131,6 +122,47 @@ def test_the_truth_of_searches_is_a_panel_for_each_method() -> None:
     assert lines == [[f"{name}, seed {seed}" for seed in (0, 1)] for name in names]
     assert [name in words(group) for name, group in zip(names, groups, strict=True)] == [True] * 5
     assert root.findall(f"{SVG}text") == []  # no legend: each panel says whose it is
+
+
+def measured(images: str, minutes: float, contender: str, accuracy: float) -> dict[str, Any]:
+    row = {"images": images, "minutes": minutes, "contender": contender}
+    return {**row, "accuracy": accuracy, "interval": 0.02}
+
+
+def test_rivals_have_a_panel_for_each_set_and_a_line_with_intervals_for_each_contender() -> None:
+    names = ("ardor", "cnn")
+    rows = [
+        measured(images, minutes, name, 0.99 - 0.2 * at - 0.1 * (minutes == 1))
+        for images in ("digits", "signs", "cifar10-600", "fashion")
+        for minutes in (5.0, 1.0)  # a line goes from the short time to the long one all the same
+        for at, name in enumerate(names)
+    ]
+    (name,), (text,) = zip(*plots({"measure": "rivals", "table": rows}).items(), strict=True)
+    root = read(text)
+    assert name == "accuracy"
+    groups = root.findall(f"{SVG}g")
+    assert [words(group)[-2] for group in groups] == ["digits", "signs", "cifar10-600", "fashion"]
+    assert set(names) <= set(words(root))  # the legend
+    for group in groups:
+        lines = dict(drawn(group))
+        assert list(lines) == list(names)
+        assert {"1", "5", "CPU minutes", "test accuracy, %"} <= set(words(group))
+        assert "2" not in words(group)  # nothing was measured there
+        for line in lines.values():
+            (x, low), (later, high) = places(line)
+            assert x < later
+            assert low > high  # more accurate: nearer to the top
+        bars = [path for path in group.iter(f"{SVG}path") if " V" in path.attrib["d"]]
+        assert len(bars) == 4
+        dots = [float(dot.attrib["cx"]) for dot in group.iter(f"{SVG}circle")]
+        assert len(dots) == len(set(dots)) == 4  # side by side: no bar hides another
+
+
+def test_an_interval_ends_at_all_images() -> None:
+    row = measured("digits", 1.0, "cnn", 0.995)
+    root = read(plots({"measure": "rivals", "table": [row]})["accuracy"])
+    assert "100" in words(root)
+    assert not {"101", "102"} & set(words(root))
 
 
 def test_accuracies_have_more_room_the_fewer_errors_are_left() -> None:

@@ -18,6 +18,7 @@ from ardor.settings.presets import preset, presets, titles
 
 FOLDER, TABLES = "bench/grids", "bench/published"
 CHANCE = "random"  # the row whose number of runs --random says
+OPTIONS = {"method.name": "--method", "space.name": "--space"}  # settings with a short option
 SMALL = "-small"  # ends the names of presets that are a paper's, made smaller
 
 Layer = Mapping[str, Any]
@@ -50,14 +51,21 @@ class Grid:
         """The command that makes the first run of a row by itself."""
         _, *changes = self.rows[row]
         given = flat(reduce(merge, changes, {}))
-        words = ["ardor", verb, *named(given.pop("data.source"))]
-        words += ["--preset", self.preset] if self.preset else []
-        for option in ("method", "space"):
-            if name := given.pop(f"{option}.name", None):
-                words += [f"--{option}", name]
-        for name, value in given.items():
-            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-        return shlex.join([*words, "--seed", "0"])
+        (source,) = named(given.pop("data.source"))
+        return typed(verb, source, given, self.preset, seed=0)
+
+
+def typed(verb: str, source: str, given: Layer, preset: str, *, seed: int) -> str:
+    """The command that makes a run with settings, by their full names, over a preset."""
+    words = ["ardor", verb, source]
+    words += ["--preset", preset] if preset else []
+    for name, option in OPTIONS.items():
+        words += [option, given[name]] if name in given else []
+    for name, value in given.items():
+        if name not in OPTIONS:
+            word = value if isinstance(value, str) else json.dumps(value)
+            words += ["--set", f"{name}={word}"]
+    return shlex.join([*words, "--seed", str(seed)])
 
 
 def names() -> dict[str, str]:

@@ -1,36 +1,15 @@
-"""Plots of benches as SVG: panels with a line for each run, coloured and dashed by method."""
+"""Plots of benches: which lines, in which panels."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
-from xml.etree.ElementTree import Element
 
-from ardor.reporting.charts import nice_ticks
-from ardor.reporting.format import number, short
-from ardor.reporting.svg import add, point, render, svg, text_width
+from ardor.bench.panels import Panel, Scale, Series, figure
+from ardor.reporting.format import number
 
-# A run: its "method", its "seed", and its "points", (x, y) each.
-Series = Sequence[Mapping[str, Any]]
-
-WIDTH, HEIGHT, ACROSS = 300.0, 200.0, 4  # of a panel, and how many stand side by side
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 14.0, 30.0, 44.0
-LEGEND, GAP = 22.0, 20.0  # the height of a line of it, and the room between two names
-INK, SOFT, RULE, PAPER = "#1b1f24", "#57606a", "#d0d7de", "#ffffff"
-FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', sans-serif"
-# Seven of the colours of Okabe and Ito, which the colour-blind can tell apart; and five dashes.
-# As 5 and 7 have no divisor in common, 35 methods differ in one or the other.
-COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-DASHES = ("none", "7 3", "2 2", "9 3 2 3", "12 4")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The division of an axis: at given ticks, or at round numbers."""
-
-    ticks: Sequence[float] = ()
-    place: Callable[[float], float] = float  # grows with the value
-    label: Callable[[float], str] = short
+ACROSS = 4  # panels side by side
+WIDER = 3  # where a panel has many lines
+APART = 0.02  # between contenders at the same time, of the width of a panel: bars would overlap
 
 
 def closeness(accuracy: float) -> float:
@@ -38,64 +17,18 @@ def closeness(accuracy: float) -> float:
     return -math.log(max(100.0 - accuracy, 5.0))  # no cell of the benchmark reaches 95 %
 
 
-PLAIN = Scale()
 SHARES = Scale((0.0, 0.25, 0.5, 0.75, 1.0), label="{:.0%}".format)
 ACCURACIES = Scale((0.0, 50.0, 80.0, 90.0, 93.0, 95.0), place=closeness)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes and the lines between them."""
-
-    title: str
-    series: Series
-    x: str
-    y: str
-    scale: Scale = PLAIN
-
-
-@dataclass(frozen=True)
-class Axes:
-    """The positions of values in a panel."""
-
-    xs: tuple[float, float]
-    ticks: Sequence[float]  # of the values, from the least to the largest
-    scale: Scale
-    right: float = WIDTH - RIGHT
-    bottom: float = HEIGHT - BOTTOM
-
-    @classmethod
-    def of(cls, panel: Panel) -> "Axes":
-        """The axes that hold all of a panel's points."""
-        points = [p for run in panel.series for p in run["points"]] or [(0, 0.0), (1, 1.0)]
-        xs, ys = zip(*points, strict=True)
-        ticks = panel.scale.ticks or nice_ticks(min(ys), max(ys))
-        return cls((min(xs), max(xs)), ticks, panel.scale)
-
-    def at(self, x: float, y: float) -> tuple[float, float]:
-        """The place of a point."""
-        first, last = self.xs
-        low, value, high = map(self.scale.place, (self.ticks[0], y, self.ticks[-1]))
-        across = (x - first) / (last - first) if last > first else 0.5
-        return (
-            LEFT + across * (self.right - LEFT),
-            self.bottom - (value - low) / (high - low) * (self.bottom - TOP),
-        )
-
-    def x_ticks(self) -> list[float]:
-        """Round numbers between the ends, whole ones if there are two; else the first end."""
-        first, last = self.xs
-        inside = [tick for tick in nice_ticks(first, last) if first <= tick <= last]
-        whole = [tick for tick in inside if tick == round(tick)]
-        return whole if len(whole) > 1 else inside or [first]
-
-
 def plots(result: Mapping[str, Any]) -> dict[str, str]:
-    """Name -> SVG: how the runs of a bench's result changed epoch by epoch."""
+    """Name -> SVG: what a bench's result shows epoch by epoch, or against time."""
     if result.get("measure") == "truth":
         # A search that decides only at its end has nothing to draw.
         worth = [run for run in series(result["runs"], "epochs", "test_accuracy") if run["points"]]
         return {"accuracy": accuracy(worth)} if worth else {}
+    if result.get("measure") == "rivals":
+        return {"accuracy": rivals(result["table"])}
     followed = result.get("measure") in ("searches", "followed")
     return {"collapse": collapse(result["runs"])} if followed else {}
 
@@ -133,6 +66,32 @@ def collapse(runs: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def rivals(table: Sequence[Mapping[str, Any]]) -> str:
+    """A panel for each set of images: the accuracy of each contender against its time."""
+    sets: dict[str, list[Mapping[str, Any]]] = {}
+    for row in table:
+        sets.setdefault(row["images"], []).append(row)
+    names = list(dict.fromkeys(row["contender"] for row in table))
+    panels = [contest(images, rows, names) for images, rows in sets.items()]
+    return figure([panels[at : at + WIDER] for at in range(0, len(panels), WIDER)])
+
+
+def contest(images: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Panel:
+    """The panel of a set: contenders side by side at each time, in percent with their intervals."""
+    times = sorted({row["minutes"] for row in rows})
+    step = APART * (times[-1] - times[0] or 1.0)
+    lines = []
+    for at, name in enumerate(names):
+        own = sorted((r for r in rows if r["contender"] == name), key=lambda r: r["minutes"])
+        across = [r["minutes"] + step * (at - (len(names) - 1) / 2) for r in own]
+        middles, halves = ([100 * r[key] for r in own] for key in ("accuracy", "interval"))
+        ends = [(max(0.0, m - h), min(100.0, m + h)) for m, h in zip(middles, halves, strict=True)]
+        points = list(zip(across, middles, strict=True))
+        intervals = [(x, *both) for x, both in zip(across, ends, strict=True)]
+        lines.append({"method": name, "points": points, "intervals": intervals})
+    return Panel(images, lines, "CPU minutes", "test accuracy, %", x_ticks=times)
+
+
 def series(runs: Sequence[Mapping[str, Any]], under: str, *keys: str) -> list[dict[str, Any]]:
     """Each run with the sum of its values under some keys, epoch by epoch, where it is a number."""
     found = []
@@ -144,89 +103,3 @@ def series(runs: Sequence[Mapping[str, Any]], under: str, *keys: str) -> list[di
                 points.append((epoch["epoch"], sum(values)))
         found.append({"method": run["method"], "seed": run["seed"], "points": points})
     return found
-
-
-def figure(rows: Sequence[Sequence[Panel]]) -> str:
-    """Panels in rows, under one legend where a panel has lines of several methods."""
-    panels = [[run["method"] for run in panel.series] for row in rows for panel in row]
-    styles = styles_of(method for panel in panels for method in panel)
-    width = WIDTH * max(map(len, rows))
-    several = any(len(set(panel)) > 1 for panel in panels)
-    names = list(legend(styles, width)) if several else []
-    top = names[-1][2] + LEGEND if names else 0.0
-    height = top + HEIGHT * len(rows)
-    root = svg(width, height, described(rows, list(styles)))
-    root.set("font-family", FONT)
-    add(root, "rect", fill=PAPER, x=0.0, y=0.0, width=width, height=height)
-    for name, x, y in names:
-        draw_line(root, f"M{point(x)},{point(y + 11)} h28", styles[name])
-        write(root, name, x + 34, y + 15, "start", INK)
-    for line, row in enumerate(rows):
-        for column, panel in enumerate(row):
-            place = f"translate({point(column * WIDTH)},{point(top + line * HEIGHT)})"
-            draw_panel(add(root, "g", transform=place), panel, styles)
-    return render(root)
-
-
-def styles_of(methods: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Method -> colour and dash, in the order in which they come."""
-    names = dict.fromkeys(methods)
-    return {n: (COLOURS[k % len(COLOURS)], DASHES[k % len(DASHES)]) for k, n in enumerate(names)}
-
-
-def legend(names: Iterable[str], width: float) -> Iterator[tuple[str, float, float]]:
-    """Each name and where it stands, in as many lines as it takes."""
-    x, y = LEFT, 4.0
-    for name in names:
-        room = 34 + text_width(name, 12)
-        if x > LEFT and x + room > width:
-            x, y = LEFT, y + LEGEND
-        yield name, x, y
-        x += room + GAP
-
-
-def described(rows: Sequence[Sequence[Panel]], methods: Sequence[str]) -> str:
-    """The description for screen readers."""
-    panels = [" ".join(filter(None, [panel.title, panel.y])) for row in rows for panel in row]
-    return f"{'; '.join(panels)} by {rows[0][0].x}, for {', '.join(methods)}"
-
-
-def draw_panel(group: Element, panel: Panel, styles: Mapping[str, tuple[str, str]]) -> None:
-    """Axes, then a line for each run."""
-    axes = Axes.of(panel)
-    draw_axes(group, panel, axes)
-    for run in panel.series:
-        places = [axes.at(x, y) for x, y in run["points"]]
-        if places:
-            path = "M" + " L".join(f"{point(x)},{point(y)}" for x, y in places)
-            line = draw_line(group, path, styles[run["method"]])
-            add(line, "title", f"{run['method']}, seed {run['seed']}")
-
-
-def draw_axes(group: Element, panel: Panel, axes: Axes) -> None:
-    """Rules, ticks and their labels."""
-    bottom, middle = axes.bottom, (LEFT + axes.right) / 2
-    for tick in axes.ticks:
-        y = axes.at(axes.xs[0], tick)[1]
-        add(group, "path", d=f"M{point(LEFT)},{point(y)} H{point(axes.right)}", stroke=RULE)
-        write(group, panel.scale.label(tick), LEFT - 6, y + 4, "end")
-    for tick in axes.x_ticks():
-        x = axes.at(tick, axes.ticks[0])[0]
-        add(group, "path", d=f"M{point(x)},{point(bottom)} v4", stroke=SOFT)
-        write(group, short(tick), x, bottom + 17, "middle")
-    write(group, panel.x, middle, bottom + BOTTOM - 10, "middle")
-    write(group, panel.title, middle, 18.0, "middle", INK)
-    side = write(group, panel.y, 0.0, 0.0, "middle")
-    side.set("transform", f"translate(14,{point((TOP + bottom) / 2)}) rotate(-90)")
-
-
-def draw_line(parent: Element, path: str, style: tuple[str, str]) -> Element:
-    """A line in the colour and dash of its method."""
-    colour, dash = style
-    dress = {"fill": "none", "stroke": colour, "stroke_dasharray": dash}
-    return add(parent, "path", d=path, stroke_width=1.6, stroke_linejoin="round", **dress)
-
-
-def write(parent: Element, words: str, x: float, y: float, anchor: str, ink: str = SOFT) -> Element:
-    """A text element."""
-    return add(parent, "text", words, x=x, y=y, fill=ink, font_size=12.0, text_anchor=anchor)

@@ -22,8 +22,6 @@ def measured(row: Row, result: Mapping[str, Any]) -> dict[str, str]:
     measure = result.get("measure", "networks")
     if measure == "gradients":
         return gradient(row)
-    if measure == "rivals":
-        return rival(row)
     shown = {"method": str(row["method"]), "seeds": ", ".join([str(row["seeds"]), *alike(row)])}
     if measure in ("networks", "followed"):
         return {**shown, **network(row, result["runs"])}
@@ -47,25 +45,6 @@ def network(row: Row, runs: Sequence[Row]) -> dict[str, str]:
         "operations kept": f"{row['ops_used']:.1f} kinds, {row['op_entropy']:.2f} nats",
         "collapse watch": ", ".join(watched(row)),
     }
-
-
-def rival(row: Row) -> dict[str, str]:
-    """One contender on some images: accuracy with half of its 95 % interval, and sizes."""
-    shown = {
-        "contender": str(row["contender"]),
-        "images": str(row["images"]),
-        "CPU minutes": f"{row['minutes']:g}",
-        "seeds": str(row["seeds"]),
-        "test accuracy": f"{row['accuracy']:.1%} ± {row['interval']:.1%}",
-    }
-    sizes = {
-        "parameters": "params",
-        "of them not zero": "nonzero_params",
-        "multiply-adds": "macs",
-    }
-    shown |= {words: f"{row[name]:,.0f}" if name in row else "-" for words, name in sizes.items()}
-    shown["latency, ms"] = f"{row['latency_ms']:.2f}" if "latency_ms" in row else "-"
-    return {**shown, "CPU s used": f"{row['cpu_seconds']:.0f}"}
 
 
 def gradient(row: Row) -> dict[str, str]:

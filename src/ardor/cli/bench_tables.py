@@ -7,6 +7,7 @@ from rich.console import Group
 from rich.table import Table
 
 from ardor.bench import tables
+from ardor.bench.rivals.tables import small_tables
 from ardor.cli.tables import table
 
 WIDEST = 5  # with so many rows at most, each row is shown as a column
@@ -16,6 +17,9 @@ def bench_table(result: Mapping[str, Any]) -> Table | Group:
     """The result of a bench for reading."""
     if result["bench"] == "speed":
         return Group(ratios_table(result), growth_table(result))
+    if result["bench"] == "rivals":
+        shown = [table(s.title, s.columns, s.rows) for s in small_tables(result["table"])]
+        return Group(*(line for each in shown for line in (each, "")))
     columns, rows = tables.cells(result)
     lines = [columns, *rows]
     if len(rows) <= WIDEST:

@@ -1,7 +1,8 @@
 """Results as tables in a terminal."""
 
 import math
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from ardor.data.check import Summary
     from ardor.models.predict import Prediction
 from ardor.cli.screen import duration
+
+BETWEEN = 3  # characters between two columns
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
@@ -94,11 +97,32 @@ def curve_table(content: Mapping[str, Any]) -> Table:
     return table(title, ("threshold", "parameters that are not zero", "accuracy"), rows)
 
 
-def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Results of runs side by side: a column for each run, a row for each figure."""
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> Group:
+    """Results of runs side by side, as many as a terminal is wide; the others below them."""
     figures = [key for key in rows[0] if key != "run"]
-    cells = [[key.replace("_", " "), *(_cell(key, row[key]) for row in rows)] for key in figures]
-    return table("", ["", *(Path(row["run"]).name for row in rows)], cells)
+    names = [key.replace("_", " ") for key in figures]
+    columns = [[Path(row["run"]).name, *(_cell(key, row[key]) for key in figures)] for row in rows]
+    room = shutil.get_terminal_size().columns - max(map(len, names))
+    parts: list[Table | str] = []
+    for few in side_by_side(columns, room):
+        heads, *lines = zip(*few, strict=True)
+        cells = [[name, *line] for name, line in zip(names, lines, strict=True)]
+        parts += [table("", ["", *heads], cells), ""]
+    return Group(*parts[:-1])
+
+
+def side_by_side(columns: Sequence[list[str]], room: int) -> Iterator[list[list[str]]]:
+    """Columns in groups that fit into so many characters; a wide one has a group of its own."""
+    few: list[list[str]] = []
+    left = room
+    for column in columns:
+        width = max(map(len, column)) + BETWEEN
+        if few and width > left:
+            yield few
+            few, left = [], room
+        few.append(column)
+        left -= width
+    yield few
 
 
 def _cell(key: str, value: Any) -> str:

@@ -11,7 +11,7 @@ from ardor.reporting.svg import add, render, svg
 
 Strengths = Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
 
-_WORDS = {"snr": "SNR"}
+_WORDS = {"snr": "SNR", "prior": "probability before"}
 _MANY = 12  # candidates: more are drawn as a strip, and not as columns of a table
 
 

@@ -25,6 +25,7 @@ from ardor.reporting.format import (
     setting,
     short,
 )
+from ardor.reporting.prior import prior
 from ardor.reporting.quality import quality
 from ardor.reporting.read import Run, read
 from ardor.reporting.runners_up import verdict
@@ -60,6 +61,7 @@ def report(run: Path, choices: Sequence[Choice] = ()) -> str:
         **_found(found),
         bars=list(bars(*known)),
         strips=list(strips(*known)),
+        **prior(*known, found.strengths, searched=bool(found.epochs.get("search"))),
         strengths=list(strength_tables(*known, found.strengths)),
         stages=_courses(found),
         warnings=list(_warnings(found)),

@@ -14,12 +14,15 @@ from typing import Any
 
 import torch
 
-from ardor.bench.rivals.contenders import CONTENDERS, Task
-from ardor.bench.rivals.sets import SETS, prepared
+from ardor.bench.plots import plots
+from ardor.bench.rivals.contenders import CONTENDERS, KNOWN
+from ardor.bench.rivals.own import OWN
+from ardor.bench.rivals.sets import SETS, image_file, prepared
+from ardor.bench.rivals.task import Task
 from ardor.data import load
 from ardor.errors import ArdorError, unknown
 from ardor.reporting.evaluation import wilson
-from ardor.runtime.files import read_json, write_json
+from ardor.runtime.files import read_json, write, write_json
 from ardor.runtime.origin import about, commit
 from ardor.settings.fields import checked
 from ardor.settings.sections import SearchConfig
@@ -47,6 +50,17 @@ class Job:
         """Under which its outcome is kept."""
         return f"{self.images}-{self.minutes:g}m-{self.contender}-{self.seed}"
 
+    @property
+    def command(self) -> str:
+        """What a person types to do it alone; the images are in a file in the bench's folder."""
+        source, time = SETS[self.images].source, f"{self.minutes:g}m"
+        if self.contender in OWN:
+            way, file = OWN[self.contender], image_file(self.images, self.seed)
+            return way.command(str(file), 60 * self.minutes, source, self.seed)
+        asked = f"--images {self.images} --methods {self.contender} --time {time}"
+        where = "" if source == "digits" else " --data DATA"
+        return f"ardor bench rivals {asked} --seeds {self.seed + 1}{where}"
+
 
 def rivals(
     folder: Path,
@@ -63,6 +77,7 @@ def rivals(
     """Runs what is not done yet, or nothing; accuracies by images, time and contender.
 
     `source` is the folder of the data sets, `methods` are contenders, `time` is "1m,5m" or so.
+    The result and its plots are in the folder after each run.
     """
     root = None if source is None else Path(source)
     given = time.split(",") if time else []
@@ -77,7 +92,7 @@ def rivals(
             write_json(path, {**asdict(job), "commit": commit(), **measured})
         if path.exists():
             done.append(read_json(path))
-            write_json(folder / "results.json", result(done, command))
+            keep(folder, result(done, command))
     if not done:
         raise ArdorError(
             f"no run of the bench 'rivals' is finished in '{folder}'",
@@ -86,12 +101,19 @@ def rivals(
     return result(done, command)
 
 
+def keep(folder: Path, found: Measured) -> None:
+    """Writes a result, with its plots next to it."""
+    write_json(folder / "results.json", found)
+    for name, svg in plots(found).items():
+        write(folder / f"{name}.svg", svg)
+
+
 def jobs(
     seeds: int | None, sets: Sequence[str], contenders: Sequence[str], minutes: Sequence[float]
 ) -> Iterator[Job]:
     """Seed after seed, the short ones first: whatever stops a bench, it leaves rows to compare."""
     check_known("set of images", sets, SETS)
-    check_known("contender", contenders, CONTENDERS)
+    check_known("contender", contenders, KNOWN)
     for seed in range(seeds or SEEDS):
         for limit in sorted(minutes or {m for own in MINUTES.values() for m in own}):
             for name in sets or SETS:
@@ -126,8 +148,9 @@ def outcome(job: Job, images: Path) -> Measured:
     """What a contender makes of the images."""
     torch.set_num_threads(1)
     found = load(str(images))
-    task = Task(images, found, SETS[job.images].mirrored, 60 * job.minutes, job.seed)
-    made = CONTENDERS[job.contender](task)
+    cut = SETS[job.images]
+    task = Task(images, found, cut.source, cut.mirrored, 60 * job.minutes, job.seed)
+    made = KNOWN[job.contender](task)
     return {**made.to_json(), "test_images": len(found.test)}
 
 
@@ -160,6 +183,7 @@ def row(images: str, minutes: float, contender: str, runs: Sequence[Measured]) -
         "accuracy": accuracy,
         "interval": interval(accuracy, runs[0]["test_images"], [run["accuracy"] for run in runs]),
         **{n: statistics.fmean(r[n] for r in runs) for n in sizes if all(n in r for r in runs)},
+        "command": Job(images, minutes, contender, runs[0]["seed"]).command,
     }
 
 

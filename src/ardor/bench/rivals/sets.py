@@ -36,7 +36,7 @@ SETS: Mapping[str, Cut] = {
 
 def prepared(name: str, seed: int, root: Path | None, folder: Path) -> Path:
     """The file with the images of a set; which of the source's, the seed says."""
-    path = folder / "images" / f"{name}-{seed}.npz"
+    path = folder / image_file(name, seed)
     if not path.exists():
         found = cut(SETS[name], seed, root)
         content = io.BytesIO()
@@ -50,6 +50,11 @@ def prepared(name: str, seed: int, root: Path | None, folder: Path) -> Path:
         )
         write(path, content.getvalue())
     return path
+
+
+def image_file(name: str, seed: int) -> Path:
+    """Where the images of a set are, below the folder of the bench."""
+    return Path("images") / f"{name}-{seed}.npz"
 
 
 def cut(wanted: Cut, seed: int, root: Path | None) -> Dataset:
