@@ -54,7 +54,8 @@ def described(prefix: str, cls: type, model: type[BaseModel]) -> Iterator[tuple[
     words: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__[:-1]):
         if ancestor.__module__.startswith("ardor.") or ancestor is cls:
-            words |= dict(COMMENT.findall(inspect.getsource(ancestor)))
+            source = vars(ancestor).get("function", ancestor)  # of a space that a function builds
+            words |= dict(COMMENT.findall(inspect.getsource(getattr(source, "__func__", source))))
     for name, field in model.model_fields.items():
         if isinstance(field.default, (BaseModel, dict)):
             continue  # a section of its own

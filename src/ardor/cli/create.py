@@ -123,7 +123,7 @@ def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
     return [{"space": {"name": found.space, **settings}, "train": {"start": "scratch"}}]
 
 
-def _layers(given: dict[str, Any], found: "Architecture | None") -> "Layers":
+def _layers(given: dict[str, Any], found: "Architecture | None" = None) -> "Layers":
     """The settings of a new run; each layer goes over those before it."""
     from ardor.settings.merge import merge, read
     from ardor.settings.presets import over_usual, preset

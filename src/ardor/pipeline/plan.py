@@ -110,14 +110,12 @@ def shares(work: Work, limit: float) -> tuple[dict[str, Any], str]:
         return {"search": {"time": round(limit - rest, 1)}}, ""
     share, why = search_share(work, limit - rest)
     search = round(share * (limit - rest), 1)
-    train = {"time": round(limit - rest - search, 1)}
-    if search:
-        return {"search": {"time": search}, "train": train}, ""
-    # The prior alone decides: nothing is learned that a training could begin with.
-    return {
-        "search": {"epochs": 0, "candidates": 1},
-        "train": {**train, "start": "scratch"},
-    }, why
+    train: dict[str, Any] = {"time": round(limit - rest - search, 1)}
+    if not search:
+        return {"search": {"epochs": 0, "candidates": 1}, "train": train}, why
+    if methods.find(work.config.method["name"]).learns_by_scores:
+        train["start"] = "search"  # what a supernet learned under gates of 0 and 1 is complete
+    return {"search": {"time": search}, "train": train}, ""
 
 
 def after(work: Work, limit: float) -> float:

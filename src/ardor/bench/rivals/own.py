@@ -65,23 +65,19 @@ def whole(seconds: float, source: str) -> Settings:
 
 
 def by_chance(seconds: float, source: str) -> Settings:
-    """The same with an architecture at random, which no search has trained before."""
-    return {
-        "time": of(1.0, seconds),
-        "method": {"name": "random"},
-        "train": {"start": "scratch"},
-    }
+    """The same with an architecture at random."""
+    return {"time": of(1.0, seconds), "method": {"name": "random"}}
 
 
 def by_prior(seconds: float, source: str) -> Settings:
     """The likeliest architecture before any of these images is seen, as a plan without search."""
-    off = {"search": {"epochs": 0, "candidates": 1}, "train": {"start": "scratch"}}
-    return {**whole(seconds, source), **off}
+    return {**whole(seconds, source), "search": {"epochs": 0, "candidates": 1}}
 
 
 def by_search(seconds: float, source: str) -> Settings:
     """With a search, also where a run would find that it does not pay."""
     times = shared(SEARCHED, seconds)
+    times["train"]["start"] = "search"
     # Not one candidate alone, as a run without search has.
     times["search"] |= {"candidates": methods.find("thompson").search["candidates"]}
     return {**whole(seconds, source), **times}

@@ -11,14 +11,18 @@ Known = list[tuple[Options, float]]  # what was kept, and how it scored: all on 
 
 def known(space: str, without: Collection[str] = ()) -> list[Known]:
     """The scores in the file of a space, by sets of images; none where there is no file."""
+    groups: dict[str, Known] = {}
+    for row in rows(space):
+        kept = {name: (cell,) for name, cell in row.items() if name not in ("images", "score")}
+        if row["images"] not in without:
+            groups.setdefault(row["images"], []).append((kept, float(row["score"])))
+    return list(groups.values())
+
+
+def rows(space: str) -> list[dict[str, str]]:
+    """The lines of the file of a space: images, score, and an option of each choice."""
     path = files(__name__) / f"{space}.csv"
     if "." in space or not path.is_file():
         return []
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    groups: dict[str, Known] = {}
-    for row in csv.DictReader(lines):
-        images, score = row.pop("images"), float(row.pop("score"))
-        if images not in without:
-            kept = {choice: (option,) for choice, option in row.items() if option}
-            groups.setdefault(images, []).append((kept, score))
-    return list(groups.values())
+    return list(csv.DictReader(lines))

@@ -1,0 +1,115 @@
+"""Thompson sampling: scores move it, other images are its prior, alike choices tell each other."""
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from ardor import spaces
+from ardor.architecture import Architecture
+from ardor.methods import _priors
+from ardor.methods.thompson import Thompson
+from ardor.spaces import Space
+
+
+@pytest.fixture
+def space() -> Space:
+    settings = {"image": (1, 8, 8), "classes": 3, "widths": (4, 4), "depth": 1}
+    return spaces.make("blocks", settings)
+
+
+def alone(space: Space, **settings: float) -> Thompson:
+    """Without the prior of other images."""
+    return Thompson(space, without=tuple(names()), **settings)
+
+
+def names() -> set[str]:
+    rows = _priors.rows("blocks")
+    return {row["images"] for row in rows}
+
+
+def liking(likes: Mapping[str, str]) -> "Score":
+    return lambda found: float(sum(o in found.options[c] for c, o in likes.items()))
+
+
+Score = type(lambda found: 0.0)
+
+
+def learned(method: Thompson, likes: Mapping[str, str], times: int = 25) -> Architecture:
+    torch.manual_seed(0)
+    for _ in range(times):
+        method.learn_from(liking(likes))
+    return method.draw(1)[0]
+
+
+def test_it_finds_what_scores_best(space: Space) -> None:
+    likes = {"stage1-half": "pool-5x5", "stage1-block1": "sep-5x5", "stage2-block1": "skip"}
+    found = learned(alone(space, spread=1.0), likes)
+    assert {name: found.options[name] for name in likes} == {n: (o,) for n, o in likes.items()}
+
+
+def test_the_best_is_drawn_more_and_more_often(space: Space) -> None:
+    method, likes = alone(space, spread=1.0), {"stage1-block1": "pair"}
+    at = space.choices[1].options.index("pair")
+    before = method.probabilities()["stage1-block1"][..., at].item()
+    learned(method, likes)
+    after = method.probabilities()["stage1-block1"][..., at].item()
+    assert before == pytest.approx(1 / 9, abs=0.01)
+    assert after > 0.9
+    kept = [method.sample(1, 0.0)["stage1-block1"][..., at].item() for _ in range(20)]
+    assert sum(kept) > 15
+
+
+def test_what_is_known_of_a_block_tells_of_the_same_block_elsewhere(space: Space) -> None:
+    likes = {"stage1-block1": "expand-3"}
+    for alike, told in ((0.9, True), (0.0, False)):
+        method = alone(space, alike=alike)
+        learned(method, likes, 10)
+        other = method.strengths()["mean"]["stage2-block1"].flatten()
+        best = method.space.choices[4].options[int(other.argmax())]
+        assert (best == "expand-3" and other.max() > 0.05) == told
+
+
+def test_the_prior_is_what_other_images_say_and_stays_as_it_was(space: Space) -> None:
+    method = Thompson(space)
+    before = method.strengths()["prior"]
+    for name, best in method.probabilities().items():
+        assert torch.equal(before[name], best)
+    learned(method, {"stage1-block1": "pair"})
+    for name, best in method.strengths()["prior"].items():
+        assert torch.equal(before[name], best)
+
+
+def test_a_set_that_is_left_out_leaves_nothing_behind(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = _priors.rows("blocks")
+    one = sorted(names())[0]
+    without = Thompson(space, without=(one,)).precision
+    assert not torch.equal(without, Thompson(space).precision)
+    others = [row for row in rows if row["images"] != one]
+    monkeypatch.setattr(_priors, "rows", lambda space: others)
+    assert torch.equal(without, Thompson(space).precision)
+
+
+def test_a_space_without_a_prior_begins_with_none_it_favours(space: Space) -> None:
+    cells = spaces.make("cells", {"layout": "R", "states": 1})
+    shares = Thompson(cells).probabilities()
+    for choice in Thompson(cells).scored:
+        open_ = [
+            s
+            for s, o in zip(shares[choice.name].flatten().tolist(), choice.options, strict=True)
+            if o != "none"
+        ]
+        assert max(open_) - min(open_) < 0.02
+
+
+def test_the_file_says_of_every_network_what_was_kept_of_each_choice() -> None:
+    space = spaces.make("blocks", {"image": (3, 32, 32)})
+    options = {choice.name: choice.options for choice in space.choices if choice.kind == "op"}
+    rows = _priors.rows("blocks")
+    assert len(names()) >= 4
+    for row in rows:
+        assert float(row["score"]) > -3
+        for choice, allowed in options.items():
+            assert row[choice] in allowed
