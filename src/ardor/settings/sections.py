@@ -9,7 +9,7 @@ from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Ti
 
 # In percent, or a share if it is at most 1; kept as a share.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
-Augmentation = Literal["crop", "flip", "erase", "cutout"]
+Augmentation = Literal["crop", "flip", "zoom", "brightness", "erase", "cutout"]
 Start = Literal["scratch", "search"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 METHOD = "vinnas"  # unless another is named
@@ -34,7 +34,7 @@ class Fitting(Settings):
     epochs: int = Field(default=20, ge=0, le=LONGEST)
     batch: int = Field(default=64, ge=2, le=1_000_000)
     accumulate: Count = 1  # micro-batches of a batch, for less memory; BatchNorms see one each
-    optimiser: Literal["adam", "sgd"] = "adam"
+    optimiser: Literal["adam", "sgd", "adamw"] = "adam"  # adamw: its weight decay is decoupled
     rate: Rate = 0.001
     rate_end: Amount = 0.0  # at the end of the schedule
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
