@@ -9,7 +9,7 @@ from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Ti
 
 # In percent, or a share if it is at most 1; kept as a share.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
-Augmentation = Literal["crop", "flip", "zoom", "brightness", "erase", "cutout"]
+Augmentation = Literal["crop", "flip", "mirror", "zoom", "brightness", "erase", "cutout"]
 Start = Literal["scratch", "search"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 METHOD = "vinnas"  # unless another is named
@@ -77,6 +77,7 @@ class TrainConfig(Fitting):
     variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
     kl: Amount = 1.0  # 1 is the ELBO
     kl_start: Share = 0.2  # the progress at which the KL begins to grow from zero
+    average: Share = 0.0  # of the weights over the steps: its momentum, e.g. 0.999; 0: none
     drop_path: Share = 0.0  # grows from zero to this rate at the end
     auxiliary_weight: Amount = 0.4  # of the auxiliary head's loss, where the network has one
     validation: Share = 0.1  # of the training images, held out to measure accuracy
