@@ -43,7 +43,7 @@ class Fitting(Settings):
     weight_decay: Amount = 3e-4
     clip: Rate = 5.0  # largest norm of the weights' gradient
     smoothing: Share = 0.0  # label smoothing
-    augment: tuple[Augmentation, ...] = ("crop",)
+    augment: tuple[Augmentation, ...] = ("crop",)  # "mirror": flip, if classes survive it
 
 
 class SearchConfig(Fitting):
@@ -77,7 +77,7 @@ class TrainConfig(Fitting):
     variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
     kl: Amount = 1.0  # 1 is the ELBO
     kl_start: Share = 0.2  # the progress at which the KL begins to grow from zero
-    average: Share = 0.0  # of the weights over the steps: its momentum, e.g. 0.999; 0: none
+    average: Share = 0.0  # momentum of the mean of weights over steps, e.g. 0.999; 0: no mean
     drop_path: Share = 0.0  # grows from zero to this rate at the end
     auxiliary_weight: Amount = 0.4  # of the auxiliary head's loss, where the network has one
     validation: Share = 0.1  # of the training images, held out to measure accuracy
