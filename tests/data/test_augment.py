@@ -116,6 +116,47 @@ def test_flip_mirrors_half_of_the_images_whole() -> None:
     assert 0.45 < mirrored.float().mean() < 0.55
 
 
+def test_zoom_shows_a_part_of_each_image_of_its_shape_and_size() -> None:
+    rows = torch.arange(1.0, 33).reshape(1, 1, 32, 1).expand(2000, 1, 32, 64)
+    columns = torch.arange(1.0, 65).reshape(1, 1, 1, 64).expand(2000, 1, 32, 64)
+    near = drawn(torch.cat([rows, columns], 1), "zoom")
+    tall = (near[:, 0, 24, 0] - near[:, 0, 8, 0]) / 16  # far from the border, where it is repeated
+    wide = (near[:, 1, 0, 48] - near[:, 1, 0, 16]) / 32
+    assert torch.allclose(tall, wide, atol=1e-5)
+    assert 0.4 <= wide.square().min() < 0.42
+    assert 0.98 < wide.square().max() <= 1.00001
+    assert abs(float(wide.square().mean()) - 0.7) < 0.02
+    assert near[:, 0].min() >= 1
+    assert near[:, 0].max() <= 32
+    aside = near[:, 1, 0, 32] - 33
+    assert aside.min() < -8
+    assert aside.max() > 8
+
+
+def test_zoom_interpolates_between_the_four_nearest_pixels() -> None:
+    images = torch.randn(20, 1, 9, 9)
+    near = drawn(images, "zoom", seed=3)
+    torch.manual_seed(3)
+    sides = (0.4 + 0.6 * torch.rand(20)).sqrt()
+    middles = ((1 - sides) * (2 * torch.rand(2, 20) - 1)).T
+    for i, (image, s, (x, y)) in enumerate(zip(images, sides, middles, strict=True)):
+        steps = torch.arange(9) * 2 / 9 - 8 / 9  # the middles of pixels, from -1 to 1
+        column, row = ((9 * (s * steps + c + 1) - 1) / 2 for c in (x, y))
+        # A pixel counts by how near it is: hats of width 2 around each.
+        across = (1 - (column.clamp(0, 8)[:, None] - torch.arange(9)).abs()).clamp_min(0)
+        down = (1 - (row.clamp(0, 8)[:, None] - torch.arange(9)).abs()).clamp_min(0)
+        assert torch.allclose(near[i, 0], down @ image[0] @ across.T, atol=1e-4)
+
+
+def test_brightness_is_one_factor_for_each_image() -> None:
+    images = torch.randn(500, 3, 4, 4)
+    factors = drawn(images, "brightness") / images
+    each = factors[:, 0, 0, 0]
+    assert torch.allclose(factors, each[:, None, None, None].expand_as(factors), atol=1e-4)
+    assert 0.8 <= each.min() < 0.81
+    assert 1.19 < each.max() <= 1.2001
+
+
 def test_erase_puts_one_rectangle_of_noise_into_half_of_the_images() -> None:
     changed = drawn(torch.full((4000, 1, 32, 32), 9.0), "erase")
     erased = changed[:, 0] != 9

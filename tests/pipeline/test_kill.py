@@ -30,6 +30,8 @@ SETTINGS = {
     "search.shrink": "2",
     "train.epochs": "12",
     "train.batch": "32",
+    "train.augment": '["crop", "mirror", "zoom"]',
+    "train.average": "0.9",
 }
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 

@@ -1,4 +1,4 @@
-"""Optimisers of the gates: as configured, a method's own by default."""
+"""Optimisers of weights and gates: as configured, those of gates a method's own by default."""
 
 import pytest
 import torch
@@ -6,8 +6,8 @@ from torch import nn
 
 from ardor import methods
 from ardor.pipeline.resolve import layered
-from ardor.settings.sections import SearchConfig
-from ardor.training.optimise import gate_optimiser
+from ardor.settings.sections import Fitting, SearchConfig
+from ardor.training.optimise import gate_optimiser, weight_optimiser
 
 RATE, DECAY = 0.1, 0.01
 SLOPES = [torch.tensor([1.0, -2.0]), torch.tensor([0.5, 3.0])]
@@ -55,3 +55,17 @@ def test_a_method_says_which_optimiser_its_gates_have_by_default(
     assert (found.gate_optimiser, found.gate_momentum) == ("sgd", 0.5)
     asked = {"method": {"name": "darts"}, "search": {"gate_optimiser": "adam"}}
     assert layered((asked,)).search.gate_optimiser == "adam"
+
+
+def test_adamw_takes_its_decay_off_the_weights_and_not_into_their_moments() -> None:
+    layer = nn.Linear(2, 1, bias=False)
+    at = layer.weight.detach().clone()
+    mean, square = torch.zeros(1, 2), torch.zeros(1, 2)
+    optimiser = weight_optimiser(layer, Fitting(optimiser="adamw", rate=RATE, weight_decay=DECAY))
+    for step, slope in enumerate(SLOPES, 1):
+        layer.weight.grad = slope[None].clone()
+        optimiser.step()
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope.square()
+        unbiased = mean / (1 - 0.9**step), square / (1 - 0.999**step)
+        at = at - RATE * DECAY * at - RATE * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
+    assert torch.allclose(layer.weight, at)

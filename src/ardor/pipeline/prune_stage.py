@@ -35,6 +35,7 @@ TUNING = {
     "schedule": "cosine",
     "variational": False,
     "drop_path": 0.0,
+    "average": 0.0,
 }
 
 

@@ -22,6 +22,7 @@ from ardor.searching.shrink import in_a_row, leaving, take_out_, with_removed
 from ardor.searching.undecided import ALL_KEPT, PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
+from ardor.training import mirror
 from ardor.training.accumulate import micro_batches_of
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss
@@ -154,7 +155,7 @@ class SearchLoop:
         pixels = self.normalise(self.runtime.images(images.pixels[at]))
         if augmented:
             with self.runtime.streams("data"):
-                pixels = augment(pixels, self.config.augment)
+                pixels = augment(pixels, mirror.decided(self.config.augment, mirrored=False))
         return Batch(pixels, images.labels[at].to(self.runtime.device), len(images))
 
     def step(self, train: Batch, held_out: Batch) -> None:

@@ -9,7 +9,7 @@ from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Ti
 
 # In percent, or a share if it is at most 1; kept as a share.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
-Augmentation = Literal["crop", "flip", "erase", "cutout"]
+Augmentation = Literal["crop", "flip", "mirror", "zoom", "brightness", "erase", "cutout"]
 Start = Literal["scratch", "search"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 METHOD = "vinnas"  # unless another is named
@@ -34,7 +34,7 @@ class Fitting(Settings):
     epochs: int = Field(default=20, ge=0, le=LONGEST)
     batch: int = Field(default=64, ge=2, le=1_000_000)
     accumulate: Count = 1  # micro-batches of a batch, for less memory; BatchNorms see one each
-    optimiser: Literal["adam", "sgd"] = "adam"
+    optimiser: Literal["adam", "sgd", "adamw"] = "adam"  # adamw: its weight decay is decoupled
     rate: Rate = 0.001
     rate_end: Amount = 0.0  # at the end of the schedule
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
@@ -43,7 +43,7 @@ class Fitting(Settings):
     weight_decay: Amount = 3e-4
     clip: Rate = 5.0  # largest norm of the weights' gradient
     smoothing: Share = 0.0  # label smoothing
-    augment: tuple[Augmentation, ...] = ("crop",)
+    augment: tuple[Augmentation, ...] = ("crop",)  # "mirror": flip, if classes survive it
 
 
 class SearchConfig(Fitting):
@@ -77,6 +77,7 @@ class TrainConfig(Fitting):
     variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
     kl: Amount = 1.0  # 1 is the ELBO
     kl_start: Share = 0.2  # the progress at which the KL begins to grow from zero
+    average: Share = 0.0  # momentum of the mean of weights over steps, e.g. 0.999; 0: no mean
     drop_path: Share = 0.0  # grows from zero to this rate at the end
     auxiliary_weight: Amount = 0.4  # of the auxiliary head's loss, where the network has one
     validation: Share = 0.1  # of the training images, held out to measure accuracy

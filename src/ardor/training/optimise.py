@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from ardor.schedules import RATES, warm_up
 from ardor.settings.sections import Fitting, SearchConfig
@@ -52,17 +52,17 @@ def gate_optimiser(gates: Sequence[nn.Parameter], config: SearchConfig) -> Optim
 
 
 def _optimiser(
-    kind: Literal["adam", "sgd"],
+    kind: Literal["adam", "sgd", "adamw"],
     parameters: Sequence[nn.Parameter],
     rate: float,
     momentum: float,
     betas: tuple[float, float],
     settings: Mapping[str, Any],
 ) -> Optimizer:
-    """SGD with that momentum, or Adam with those betas."""
+    """SGD with that momentum, or Adam with those betas (AdamW of Loshchilov & Hutter 2019)."""
     if kind == "sgd":
         return SGD(parameters, rate, momentum=momentum, **settings)
-    return Adam(parameters, rate, betas=betas, **settings)
+    return (AdamW if kind == "adamw" else Adam)(parameters, rate, betas=betas, **settings)
 
 
 def rate_at(config: Fitting, progress: float) -> float:

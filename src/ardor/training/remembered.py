@@ -43,6 +43,8 @@ class Facts(Strict):
     ended: bool = ABSENT
     gone: Epochs = ABSENT
     given_up: Epochs = ABSENT
+    averaged: bool = ABSENT
+    mirrored: bool = ABSENT
 
 
 class Timetable(Strict):

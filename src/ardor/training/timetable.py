@@ -127,6 +127,10 @@ class Timetable:
         """How many there will be; the last of them may be a short one."""
         return ceil(self.length.epochs)
 
+    def ends_with(self, epoch: int) -> bool:
+        """Whether that epoch is the last."""
+        return epoch + 1 >= self.epochs
+
     def steps_of(self, epoch: int) -> int:
         """Steps of that epoch."""
         return min(self.steps, round((self.length.epochs - epoch) * self.steps))

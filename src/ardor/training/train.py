@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,9 @@ from ardor.runtime.device import Runtime
 from ardor.schedules import ramp
 from ardor.settings.sections import TrainConfig
 from ardor.spaces import Net, network
+from ardor.training import mirror
 from ardor.training.accumulate import micro_batches_of
+from ardor.training.average import Average
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss, likelihood, objective
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
@@ -98,13 +101,14 @@ class TrainLoop:
         self.weights = list(self.net.parameters())
         self.unpruned = [weight.detach() != 0 for weight in self.weights] if pruned else []
         self.optimiser = weight_optimiser(self.net, config)
+        self.average = Average(self.net, config.average) if config.average else None
         self.size = min(config.batch, len(self.images))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
         self.stage = ResumableLoop(
             "tune" if pruned else "train",
             run,
             runtime,
-            modules={"net": self.net},
+            modules={"net": self.net, **({"average": self.average} if self.average else {})},
             optimisers={"weights": self.optimiser},
             timetable=Timetable(
                 config.epochs,
@@ -114,6 +118,7 @@ class TrainLoop:
                     slower_from=config.kl_start,
                     slower=2 if config.variational else 1,
                     between=len(self.validation) / self.size / 3,
+                    looks=int(self.average is not None and len(self.validation) > 0),
                 ),
             ),
         )
@@ -128,18 +133,50 @@ class TrainLoop:
             self.net.drop_path_(self.config.drop_path * self.stage.timetable.progress(epoch, 0))
             for step in self.stage.steps_left():
                 self.step(self.images[order[step * self.size : (step + 1) * self.size]])
-            facts = {}
-            if len(self.validation):
-                logits = logits_of(self.net, self.validation, self.normalise, self.runtime)
-                facts["held_out"] = scores(logits, self.validation.labels)
-            self.stage.finish_epoch(rate=rate_at(self.config, self.stage.progress), **facts)
+            self.finish_epoch()
+        if self.average and self.stage.facts.get("averaged"):
+            self.net.load_state_dict(self.average.net.state_dict())
+
+    def finish_epoch(self) -> None:
+        """Scores the held-out images, decides what hangs on them, and logs it."""
+        ending, facts = self.stage.timetable.ends_with(self.stage.epoch), self.stage.facts
+        seen = self.watched(ending=ending) if len(self.validation) else {}
+        if self.average:
+            facts["averaged"] = seen.setdefault("averaged", True)
+        asks = "mirror" in self.config.augment and "mirrored" not in facts and not ending
+        if asks and len(self.validation) and self.stage.progress >= mirror.BEGIN:
+            seen["mirror"] = self.try_mirrored(seen["held_out"]["accuracy"])
+        self.stage.finish_epoch(rate=rate_at(self.config, self.stage.progress), **seen)
+
+    def watched(self, *, ending: bool) -> dict[str, Any]:
+        """Scores on the held-out images, of the mean weights where there are any."""
+        if self.average is None:
+            return {"held_out": self.score(self.net)}
+        if ending:  # only now is one of them chosen, and each look takes time
+            return self.average.compared(self.net, self.score)
+        return {"held_out": self.score(self.average.net), "averaged": True}
+
+    def try_mirrored(self, accuracy: float) -> dict[str, Any]:
+        """Decides whether images are mirrored from here on; what was seen, for the log."""
+        net = self.average.net if self.average else self.net
+        mirrored = self.score(net, mirrored=True)["accuracy"]
+        on = mirror.survives(accuracy, mirrored, mirror.chance(self.validation.labels))
+        self.stage.facts["mirrored"] = on
+        self.stage.tell(mirror.in_words(accuracy, mirrored, on=on))
+        return {"accuracy": accuracy, "mirrored_accuracy": mirrored, "on": on}
+
+    def score(self, net: Net, *, mirrored: bool = False) -> dict[str, float]:
+        """Scores of a network on the held-out images, as they are or mirrored left to right."""
+        pixels, labels = self.validation.pixels, self.validation.labels
+        images = Images(pixels.flip(3), labels) if mirrored else self.validation
+        return scores(logits_of(net, images, self.normalise, self.runtime), labels)
 
     def step(self, images: Images) -> None:
         """One step of the weights: likelihood, and the KL as far as it has grown."""
         self.net.train()
         pixels = self.runtime.images(images.pixels)
         with self.runtime.streams("data"):
-            prepared = augment(self.normalise(pixels), self.config.augment)
+            prepared = augment(self.normalise(pixels), self.augmentations)
         batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
         loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
@@ -148,7 +185,15 @@ class TrainLoop:
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
         self.optimiser.step()
+        if self.average:
+            self.average.add(self.stage.timetable.steps * self.stage.epoch + self.stage.step)
         self.stage.add("train", loss.terms)
+
+    @property
+    def augmentations(self) -> tuple[str, ...]:
+        """Those that are done now, as far as it is decided."""
+        mirrored = self.stage.facts.get("mirrored", False)
+        return mirror.decided(self.config.augment, mirrored=mirrored)
 
     def loss(self, batch: Batch, micro_batches: int, kl_counts: float) -> Loss:
         """The objective on a batch, computed in parts."""
