@@ -42,11 +42,14 @@ def crop(images: Tensor) -> Tensor:
     """
     batch, _, height, width = images.shape
     down, right = max(1, height // 8), max(1, width // 8)
-    padded = F.pad(images, (right, right, down, down), mode="replicate").permute(0, 2, 3, 1)
-    rows = _spans(2 * down + 1, batch, height, images)[:, :, None]
-    columns = _spans(2 * right + 1, batch, width, images)[:, None, :]
-    which = torch.arange(batch, device=images.device)[:, None, None]
-    return padded[which, rows, columns].permute(0, 3, 1, 2)
+    padded = F.pad(images, (right, right, down, down), mode="replicate")
+    tops, lefts = (torch.randint(2 * most + 1, (batch, 1)).tolist() for most in (down, right))
+    # Slices are twice as fast as indices, which gather pixel by pixel.
+    parts = [
+        part[:, top : top + height, left : left + width]
+        for part, (top,), (left,) in zip(padded, tops, lefts, strict=True)
+    ]
+    return torch.stack(parts) if parts else images
 
 
 def flip(images: Tensor) -> Tensor:
@@ -106,12 +109,6 @@ AUGMENTATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "erase": erase,
     "cutout": cutout,
 }
-
-
-def _spans(starts: int, batch: int, length: int, like: Tensor) -> Tensor:
-    """`length` indices in a row for each image, from a random start; (batch, length)."""
-    start = torch.randint(starts, (batch, 1), device=like.device)
-    return start + torch.arange(length, device=like.device)
 
 
 def _middles(length: int, like: Tensor) -> Tensor:
