@@ -24,6 +24,7 @@ class Network:
     threshold: float
     params: float
     accuracy: float
+    macs: float | None = None  # multiply-adds for an image; older files do not have them
 
     @property
     def words(self) -> str:
@@ -39,7 +40,7 @@ def networks(content: Mapping[str, Any]) -> list[Network]:
         values = row if isinstance(row, Mapping) else {}
         numbers = [number(values.get(key)) for key in ("threshold", "params", "accuracy")]
         if None not in numbers and numbers[1] >= 1:  # type: ignore[operator]
-            found.append(Network(*numbers))  # type: ignore[arg-type]
+            found.append(Network(*numbers, number(values.get("macs"))))  # type: ignore[arg-type]
     return sorted(found, key=lambda network: (network.params, network.threshold))
 
 
