@@ -84,15 +84,16 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 def test_a_run_with_plain_weights_is_not_pruned_unless_asked(run: Path) -> None:
     opened = Run.open(run)
-    assert opened.metrics["threshold"] == NOTHING
-    assert opened.metrics["params"] == parameters(opened.trained().net)
+    before = opened.metrics
+    assert before["threshold"] == NOTHING
+    assert before["params"] == parameters(opened.trained().net)
     older = json.loads((run / "config.json").read_text())
     older["prune"] = {"threshold": 3.0}  # as written before plain weights could be pruned
     (run / "config.json").write_text(json.dumps(older))
     assert json.loads(ardor("prune", run, "--json").stdout)["threshold"] == NOTHING
     asked = json.loads(ardor("prune", run, "--threshold", 3, "--json").stdout)
     assert asked["threshold"] == 3.0
-    assert asked["nonzero_params"] < opened.metrics["nonzero_params"]
+    assert asked["nonzero_params"] < before["nonzero_params"]
 
 
 def test_a_plain_network_gets_as_small_as_is_asked_for(run: Path) -> None:
