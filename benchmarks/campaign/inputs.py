@@ -153,7 +153,7 @@ ENTRIES = {
     "candidates.0.held_out_nll probability runners_up runners_up.0 runners_up.0.kept "
     "runners_up.0.times_as_likely runners_up.0.standard_error",
     "curve.json": "format images count points points.0 points.0.threshold points.0.params "
-    "points.0.accuracy",
+    "points.0.macs points.0.accuracy points.0.nll",
     "log.jsonl": "stage epoch epochs seconds train train.loss held_out held_out.accuracy rate "
     "certainty probabilities probabilities.reduce/0>2 strengths left watch watch.cells "
     "watch.warnings watch.curvature",

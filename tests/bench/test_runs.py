@@ -19,11 +19,11 @@ from ardor.bench.runs import benches
 from ardor.cli import cli
 from ardor.cli.create import _layers
 from ardor.errors import ArdorError, Interrupted
+from ardor.layers.variational import PRUNE_AT
 from ardor.pipeline.resolve import layered
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.settings.presets import presets
-from ardor.settings.sections import PruneConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -219,7 +219,7 @@ def test_a_threshold_that_was_picked_is_no_other_setting(small: dict[str, Any]) 
     small["prune"] = {"max_params": 100_000}
     asked = ("vinnas-mnist", "--data", "others.npz", "--seeds", 1, "--random", 0)
     whole = json.loads(bench(*asked).stdout)
-    assert whole["runs"][0]["metrics"]["threshold"] != PruneConfig().threshold
+    assert whole["runs"][0]["metrics"]["threshold"] != PRUNE_AT
     assert json.loads(bench(*asked, "--so-far").stdout)["table"] == whole["table"]
 
 

@@ -18,11 +18,10 @@ from ardor.models.model import Model
 from ardor.models.sizes import nonzero_parameters
 from ardor.models.smaller import compact, prune
 from ardor.pipeline.changes import changed
-from ardor.pipeline.curve import SHARES, Point, accuracy, curve, pick, thresholds_of
+from ardor.pipeline.curve import SHARES, accuracy, curve, thresholds_of
 from ardor.pipeline.prune_stage import measure_curve
 from ardor.pipeline.run import Run
 from ardor.pipeline.stages import do
-from ardor.reporting.pruning_curve import Network, chart, log_ticks, networks
 from ardor.runtime.device import Runtime
 from ardor.settings.merge import resolve
 from ardor.settings.sections import NOTHING, PruneConfig, TrainConfig
@@ -31,13 +30,6 @@ from ardor.training.train import tune
 
 SPACE = Cells(image=(1, 8, 8), classes=2, layout="R", states=2, channels=4, auxiliary=True)
 TUNE = TrainConfig(epochs=2, batch=16, rate=0.01, augment=("crop",), variational=False)
-POINTS = [
-    Point(-4.0, 100, 0.80),
-    Point(0.0, 200, 0.95),
-    Point(2.0, 400, 0.97),
-    Point(4.0, 800, 0.97),
-    Point(NOTHING, 1000, 0.96),
-]
 
 
 @pytest.fixture
@@ -78,39 +70,6 @@ def test_thresholds_reach_every_share_of_the_weights(model: Model) -> None:
     assert all(more > 1.03 * less for less, more in zip(inner, inner[1:], strict=False))
 
 
-def test_plain_weights_have_no_curve(model: Model) -> None:
-    with pytest.raises(ArdorError, match="plain weights"):
-        thresholds_of(prune(model))
-
-
-@pytest.mark.parametrize(
-    ("asked", "threshold"),
-    [
-        ({"keep_accuracy": 0.95}, 0.0),
-        ({"keep_accuracy": 0.96}, 2.0),
-        ({"max_params": 1000}, 2.0),  # as accurate as the next, and smaller
-        ({"max_params": 399}, 0.0),
-        ({"max_params": 100}, -4.0),
-        ({"keep_accuracy": 0.90, "max_params": 500}, 0.0),
-    ],
-)
-def test_picking(asked: dict[str, float], threshold: float) -> None:
-    assert pick(POINTS, **asked).threshold == threshold
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"keep_accuracy": 0.98}, "accuracy of 98.00%; the nearest has 400, .* 97.00%"),
-        ({"max_params": 99}, "at most 99 parameters; the nearest has 100, .* 80.00%"),
-        ({"keep_accuracy": 0.96, "max_params": 300}, "at most 300 .* has 200, .* 95.00%"),
-    ],
-)
-def test_asking_for_too_much_names_what_there_is(asked: dict[str, float], words: str) -> None:
-    with pytest.raises(ArdorError, match=words):
-        pick(POINTS, **asked)
-
-
 def test_accuracy_is_a_percentage_or_a_share() -> None:
     assert PruneConfig(keep_accuracy=99.5).keep_accuracy == pytest.approx(0.995)
     assert PruneConfig(keep_accuracy=0.995).keep_accuracy == 0.995
@@ -119,8 +78,7 @@ def test_accuracy_is_a_percentage_or_a_share() -> None:
     for wrong in ({"keep_accuracy": 101}, {"keep_accuracy": -1}, {"max_params": -1}):
         with pytest.raises(ArdorError, match="must be"):
             resolve({"prune": wrong})
-    with pytest.raises(ArdorError, match="need weights with variances"):
-        resolve({"prune": {"max_params": 5}, "train": {"variational": False}})
+    assert resolve({"prune": {"max_macs": 5}, "train": {"variational": False}}).prune.picking
 
 
 def test_zeros_stay_zero_and_the_rest_learns(model: Model, bright: Images, tmp_path: Path) -> None:
@@ -284,30 +242,27 @@ def test_interrupted_fine_tuning_is_resumed(run: Path, tmp_path: Path) -> None:
         assert (run / "model" / name).read_bytes() == (other / "model" / name).read_bytes()
 
 
-def test_one_command_for_a_number_of_parameters(tmp_path: Path) -> None:
+def test_one_command_for_a_size(tmp_path: Path) -> None:
     small = [
         *("--set", "space.layout=R", "--set", "space.states=1", "--set", "space.channels=4"),
         *("--set", "space.ops=sep_conv_3x3,skip_connect", "--set", "search.fraction=0.1"),
-        *("--epochs", 1, "--set", "prune.max_params=900"),
+        *("--epochs", 1, "--set", "train.variational=auto", "--set", "prune.within=0.01"),
+        *("--max-params", 900, "--max-macs", 15_000),
     ]
     run = tmp_path / "run"
     found = json.loads(ardor("run", "digits", "--run", run, *small, "--json").stdout)
     assert found["nonzero_params"] <= 900
+    assert found["macs"] <= 15_000 < found["trained_macs"]
+    made = Run.open(run).config
+    assert (made.train.variational, made.train.kl_start) == (True, 0.5)
+    assert (made.prune.max_params, made.prune.max_macs, made.prune.keep_accuracy) == (
+        900,
+        15_000,
+        0,
+    )
     assert found["latency_ms"] > 0
     assert found["trained_latency_ms"] > 0
     assert found["onnx_bytes"] == (run / "export" / "model.onnx").stat().st_size
     page = (run / "report.html").read_text()
     assert "before pruning" in page
     assert "What pruning costs" in page
-
-
-def test_the_picture_holds_every_network() -> None:
-    rows = [{"threshold": p.threshold, "params": p.params, "accuracy": p.accuracy} for p in POINTS]
-    found = networks({"points": [*rows, {"params": 0}, "no point", {"params": "x"}]})
-    assert [n.params for n in found] == [100, 200, 400, 800, 1000]
-    picture = chart(found, 2.0)
-    assert picture.count("<circle") == 5
-    assert picture.count(", taken") == 1
-    assert chart([Network(3.0, 7.0, 0.5)], None).count("<circle") == 1
-    assert log_ticks(100, 1000) == pytest.approx([100, 200, 500, 1000])
-    assert networks({}) == []

@@ -25,6 +25,19 @@ def test_one_call_does_everything(tmp_path: Path) -> None:
     assert {"search", "train"} <= set(seen)
 
 
+def test_a_size_goes_in_place_of_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ardor.pipeline.verbs.resume", lambda run, on_progress: run)
+    before = {"prune": {"keep_accuracy": 99, "within": 0.01, "fine_tune": 2}}
+    made = ardor.run("digits", TINY, before, max_params=900, max_macs=9_000, folder=tmp_path / "a")
+    asked = made.config.prune
+    assert (asked.keep_accuracy, asked.max_params, asked.max_macs) == (0, 900, 9_000)
+    assert (asked.within, asked.fine_tune) == (0, 2)
+    kept = ardor.run("digits", TINY, before, folder=tmp_path / "b").config.prune
+    assert (kept.keep_accuracy, kept.within) == (0.99, 0.01)
+
+
 def test_a_search_is_trained_later_and_loaded_by_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     found = ardor.search("cells", "digits", TINY, folder=folder)

@@ -15,7 +15,7 @@ from ardor import methods, spaces
 from ardor.data import Images
 from ardor.errors import Interrupted
 from ardor.layers.operations import SETS, ZERO
-from ardor.pipeline.resolve import final_space, layered, resolved, unnamed
+from ardor.pipeline.resolve import final_space, layered, resolved, threshold_of, unnamed
 from ardor.runtime.device import Runtime
 from ardor.runtime.progress import Progress
 from ardor.searching.loop import SearchLoop, halves
@@ -78,7 +78,7 @@ def test_vinnas_is_set_as_printed(name: str) -> None:
 @pytest.mark.parametrize("name", PRINTED)
 def test_the_versions_of_vinnas_differ_in_threshold_and_regularisation(name: str) -> None:
     config, first = config_of(name), name.endswith("-v1")
-    assert math.exp(config.prune.threshold) == pytest.approx(3 if first else math.exp(3))
+    assert math.exp(threshold_of(config)) == pytest.approx(3 if first else math.exp(3))
     helped = not first and "mnist" not in name
     assert final_space(config).auxiliary == (config.train.drop_path > 0) == helped
 

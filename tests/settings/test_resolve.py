@@ -1,5 +1,7 @@
 """Layers become one configuration: which goes over which, and which error is told first."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +10,12 @@ from ardor import data
 from ardor.errors import ArdorError
 from ardor.methods.gdas import Gdas
 from ardor.methods.vinnas import Vinnas
-from ardor.pipeline.resolve import layered, resolved
+from ardor.pipeline.resolve import difference, layered, resolved, threshold_of
 from ardor.settings import merge
-from ardor.settings.sections import LONGEST
+from ardor.settings.sections import LONGEST, NOTHING, TrainConfig
+
+AUTO = {"train": {"variational": "auto"}}
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def test_a_methods_own_settings_are_below_what_is_given_and_above_the_defaults() -> None:
@@ -75,3 +80,64 @@ def test_settings_are_resolved_once_for_a_new_run(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("ardor.data.load", loaded)
     resolved(())
     assert called == ["settings", "images"]
+
+
+@pytest.mark.parametrize(
+    ("prune", "gaussian"),
+    [
+        ({}, False),
+        ({"within": 0.005}, False),
+        ({"threshold": 2.0}, False),
+        ({"keep_accuracy": 99}, True),
+        ({"max_params": 9}, True),
+        ({"max_macs": 9}, True),
+    ],
+)
+def test_weights_are_gaussian_by_themselves_where_pruning_has_a_bound(
+    prune: dict[str, Any], gaussian: bool
+) -> None:
+    for layers in ([{"prune": prune}, AUTO], [AUTO, {"prune": prune}]):
+        train = merge.resolve(*layers).train
+        assert train.variational is gaussian
+        assert train.kl_start == (0.5 if gaussian else TrainConfig().kl_start)
+        given = merge.resolve(*layers, {"train": {"kl_start": 0.1}}).train
+        assert given.kl_start == 0.1
+
+
+def test_settings_that_were_decided_are_read_as_they_are() -> None:
+    made = merge.resolve(AUTO, {"prune": {"max_params": 9}})
+    assert merge.reopened(made.model_dump()) == made
+    assert merge.resolve().train.variational is True
+
+
+def test_plain_weights_of_an_older_run_are_left_alone() -> None:
+    """Before they could be pruned, their settings had the threshold of Gaussian ones."""
+    made = layered(({"train": {"variational": False}},)).model_dump()
+    for name in ("within", "max_macs"):
+        del made["prune"][name]
+    made["prune"]["threshold"] = 3.0
+    assert threshold_of(merge.reopened(made)) == NOTHING
+    assert difference(merge.reopened(made), layered(({"train": {"variational": False}},))) is None
+    made["train"]["variational"] = True
+    assert threshold_of(merge.reopened(made)) == 3.0
+    assert difference(merge.reopened(made), layered(())) is None
+
+
+def test_of_a_threshold_and_what_may_be_lost_the_later_counts() -> None:
+    within, threshold = {"prune": {"within": 0.01}}, {"prune": {"threshold": 2.0}}
+    assert merge.resolve(threshold, within).prune.picking
+    assert not merge.resolve(within, threshold).prune.picking
+    assert merge.resolve(within, {"prune": {"fine_tune": 3}}).prune.picking
+    both = merge.resolve(threshold, within)  # as after picking
+    assert merge.reopened(both.model_dump()) == both
+
+
+def test_every_result_is_read_with_the_settings_that_it_was_made_with() -> None:
+    for path in sorted(RESULTS.glob("*.json")):
+        rows = json.loads(path.read_text()).get("settings", {})
+        for made in rows.values():
+            if isinstance(made, dict) and "prune" in made:
+                config = merge.reopened(made)
+                if config.train.variational and not config.prune.picking:
+                    assert threshold_of(config) == made["prune"]["threshold"]
+                assert merge.reopened(config.model_dump()) == config

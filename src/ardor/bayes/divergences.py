@@ -16,6 +16,15 @@ def log_noise_ratio(mean: Tensor, log_var: Tensor) -> Tensor:
     return log_var - (mean.square() + TINY).log()
 
 
+def log_magnitude_ratio(weight: Tensor) -> Tensor:
+    """log(mean square / w^2), elementwise: large where a weight is small beside the others.
+
+    Magnitude pruning: as in Han et al. 2015, section 3, a weight is measured by the spread of its
+    layer, here by the root mean square. It is `log_noise_ratio` with that for sigma.
+    """
+    return log_noise_ratio(weight, (weight.square().mean() + TINY).log())
+
+
 def log_uniform_divergence(log_lambda: Tensor) -> Tensor:
     """KL from N(mu, sigma^2) to p(w) ~ 1/|w|, elementwise in log lambda (Molchanov et al. 2017).
 

@@ -11,7 +11,7 @@ from ardor.errors import ArdorError
 from ardor.pipeline.resolve import difference, layered
 from ardor.runtime.files import read_object
 from ardor.runtime.origin import FORMAT
-from ardor.settings.merge import resolve
+from ardor.settings.merge import reopened
 from ardor.settings.sections import Config
 
 ANEW = "leave --results out: the bench then makes its runs anew"
@@ -42,7 +42,7 @@ class Known:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ArdorError(f"'{path}' is no result as this Ardor writes them", ANEW) from error
         for row, made_with in settings.items():
-            check_same(path, row, resolve(made_with), grid)
+            check_same(path, row, reopened(made_with), grid)
         return cls(own, settings)
 
 

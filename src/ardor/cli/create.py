@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor import discover
-from ardor.cli.options import FOLDER, Command, answering, changing, cli, existing, moving, trusting
+from ardor.cli.options import (
+    FOLDER,
+    Command,
+    answering,
+    bounding,
+    bounds_of,
+    changing,
+    cli,
+    existing,
+    moving,
+    trusting,
+)
 from ardor.cli.work import architecture_of, command, screen_of, work
 from ardor.runtime.progress import clock_from_now
 
@@ -69,6 +80,7 @@ def creating(made: Command) -> Command:
     help="Train this one, found on whatever images, and search none; "
     "see 'ardor list architectures'.",
 )
+@bounding
 @creating
 def run(as_json: bool, quiet: bool, **options: Any) -> None:
     """Search, train, prune, export, evaluate and report in one go.
@@ -165,7 +177,7 @@ def _estimate(
 
 def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
     """The settings on the command line, each option's by itself."""
-    from ardor.settings.merge import assignment
+    from ardor.settings.merge import assignment, bounded
 
     layers: list[dict[str, Any]] = []
     layers += [{name: given[name]} for name in ("seed", "device") if name in given]
@@ -179,6 +191,7 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
         layers.append({"search": {"stop_on_collapse": given["stop"]}})
     if "time" in given:
         layers.append({"time": given["time"]})
+    layers.append(bounded(bounds_of(given)))
     layers.append({"data": {"source": given["source"]}})
     return layers + [assignment(change) for change in given["changes"]]
 

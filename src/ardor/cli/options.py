@@ -53,6 +53,39 @@ def answering(command: Command) -> Command:
     return as_json(quiet(command))
 
 
+def bounding(command: Command) -> Command:
+    """What the pruned network must keep, or may have at most."""
+    options = (
+        click.option(
+            "--keep-accuracy",
+            type=float,
+            metavar="PERCENT",
+            help="Prune to the smallest network with this accuracy on the validation images.",
+        ),
+        click.option(
+            "--max-params",
+            type=int,
+            metavar="N",
+            help="Prune to the most accurate network with at most so many parameters.",
+        ),
+        click.option(
+            "--max-macs",
+            type=int,
+            metavar="N",
+            help="Prune to the most accurate with at most so many multiply-adds for an image.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def bounds_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The bounds of pruning among options, and nothing where they were not given."""
+    names = ("keep_accuracy", "max_params", "max_macs")
+    return {name: options[name] for name in names if options.get(name) is not None}
+
+
 changing = click.option(
     "--set",
     "changes",

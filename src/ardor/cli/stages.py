@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ardor import discover
-from ardor.cli.options import FOLDER, answering, changing, cli, existing, moving, trusting
+from ardor.cli.options import (
+    FOLDER,
+    answering,
+    bounding,
+    bounds_of,
+    changing,
+    cli,
+    existing,
+    moving,
+    trusting,
+)
 from ardor.cli.work import screen_of, work
 
 if TYPE_CHECKING:
@@ -41,16 +51,12 @@ def train(
 
 @cli.command()
 @existing
-@click.option("--threshold", type=float, help="log(sigma^2 / mu^2) that leaves. [3]")
 @click.option(
-    "--keep-accuracy",
+    "--threshold",
     type=float,
-    metavar="PERCENT",
-    help="Take the smallest network with this accuracy on the validation images.",
+    help="log(sigma^2 / mu^2) that leaves. [3; plain weights: none leaves]",
 )
-@click.option(
-    "--max-params", type=int, help="Take the most accurate with at most so many parameters."
-)
+@bounding
 @click.option("--fine-tune", type=int, metavar="EPOCHS", help="Train what is left. [0]")
 @click.option("--curve", is_flag=True, help="Show accuracy against parameters; change nothing.")
 @moving
@@ -66,6 +72,8 @@ def prune(
     **options: Any,
 ) -> None:
     """Zero the weights of the trained network that are only noise, and take out what does nothing.
+
+    Plain weights are noise where they are small: sigma^2 is the mean square of their layer.
 
     The network becomes smaller, faster and stays as accurate: channels and operations that have no
     effect leave it for good. What was trained is kept, and can be pruned otherwise at any time.
@@ -85,15 +93,17 @@ def prune(
 
 def _pruning(options: dict[str, Any]) -> list[dict[str, Any]]:
     """The given settings: a threshold, or the accuracy or size from which it follows."""
+    from ardor.settings.merge import bounded
+
     given = {name: value for name, value in options.items() if value is not None}
-    limits = {name: given[name] for name in ("keep_accuracy", "max_params") if name in given}
-    if limits and "threshold" in given:
+    epochs = given.pop("fine_tune", None)
+    if "threshold" in given and bounds_of(given):
         raise click.UsageError(
-            "--threshold says what leaves; with --keep-accuracy or --max-params, that follows"
+            "--threshold says what leaves; with --keep-accuracy, --max-params or --max-macs, "
+            "that follows"
         )
-    if limits or "threshold" in given:
-        given = {"keep_accuracy": 0.0, "max_params": 0, **given}
-    return [{"prune": given}] if given else []
+    layers = [bounded(given)] if given else []
+    return layers if epochs is None else [*layers, {"prune": {"fine_tune": epochs}}]
 
 
 def _show_curve(run: "Run", as_json: bool, quiet: bool) -> None:

@@ -89,12 +89,15 @@ def curve_table(content: Mapping[str, Any]) -> Table:
         (
             "nothing leaves" if point["threshold"] >= NOTHING else f"{point['threshold']:g}",
             f"{point['params']:,}",
+            f"{point['macs']:,}",
             f"{point['accuracy']:.2%}",
+            f"{point['nll']:.4f}",
         )
         for point in content["points"]
     ]
     title = f"on {content['count']:,} {content['images']} images"
-    return table(title, ("threshold", "parameters that are not zero", "accuracy"), rows)
+    columns = ("parameters that are not zero", "multiply-adds", "accuracy", "nats per image")
+    return table(title, ("threshold", *columns), rows)
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Group:

@@ -37,10 +37,13 @@ class Variational(nn.Module, ABC):
         """sigma^2, clamped so that float32 can square and sum it."""
         return self.log_var.clamp(-30, 10).exp()
 
+    def noise(self) -> Tensor:
+        """log lambda = log(sigma^2 / mu^2) of every weight."""
+        return log_noise_ratio(self.weight, self.log_var)
+
     def pruned(self, threshold: float = PRUNE_AT) -> Tensor:
         """The means, zero where a weight is only noise: log lambda is at or above the threshold."""
-        noise = log_noise_ratio(self.weight, self.log_var) >= threshold
-        return self.weight.masked_fill(noise, 0.0)
+        return self.weight.masked_fill(self.noise() >= threshold, 0.0)
 
     def kl(self) -> Tensor:
         """KL of all weights to the prior, in nats."""

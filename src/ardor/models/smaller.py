@@ -3,22 +3,23 @@
 from dataclasses import replace
 
 from ardor.architecture import Architecture
-from ardor.layers.variational import PRUNE_AT
 from ardor.models.model import Model
 from ardor.pruning.channels import compact as compact_net
-from ardor.pruning.threshold import fill_
+from ardor.pruning.threshold import fill_, usual
 from ardor.spaces import network
 from ardor.spaces import of as space_of
 
 
-def prune(model: Model, threshold: float = PRUNE_AT) -> Model:
+def prune(model: Model, threshold: float | None = None) -> Model:
     """A network of plain weights: the means, zero where log(sigma^2 / mu^2) >= threshold.
 
-    A model with plain weights is returned unchanged, but without its auxiliary head.
+    Of plain weights sigma^2 is the mean square in their layer; without a threshold they all stay.
+    The auxiliary head is left out.
     """
+    at = usual(variational=model.variational) if threshold is None else threshold
     architecture = without_auxiliary(model.architecture)
     net = network(architecture, as_searched=model.net.as_searched)
-    fill_(net, model.net, threshold)
+    fill_(net, model.net, at)
     return Model(net, model.normalise, architecture, model.classes).eval()
 
 

@@ -13,7 +13,7 @@ from ardor.pipeline.resolve import searched_space
 from ardor.reporting.evaluation import FILE as EVALUATION
 from ardor.runtime.files import check_links, new_folder, read_json, read_object, write_json
 from ardor.runtime.origin import FORMAT, about
-from ardor.settings.merge import resolve
+from ardor.settings.merge import reopened
 from ardor.settings.sections import Config
 
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
@@ -94,7 +94,7 @@ def read(folder: Path) -> tuple[Config, tuple[str, ...], str]:
     check_links(folder)
     content = read_object(path, FORMAT)
     stages = checked_stages(content.get("stages", []), path)
-    config = resolve({key: value for key, value in content.items() if key not in ABOUT})
+    config = reopened({key: value for key, value in content.items() if key not in ABOUT})
     # Older files have no place; and if the source was edited by hand, the place is of another one.
     places = content.get("place")
     place = places.get(config.data.source) if isinstance(places, dict) else None

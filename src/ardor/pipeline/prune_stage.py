@@ -15,7 +15,17 @@ from ardor.models.sizes import (
     sparse_bytes,
 )
 from ardor.models.smaller import compact, prune
-from ardor.pipeline.curve import Point, accuracy, curve, pick, thresholds_of, to_json
+from ardor.pipeline.curve import (
+    Point,
+    accuracy,
+    curve,
+    pick,
+    smallest_within,
+    thresholds_of,
+    to_json,
+    unpruned,
+)
+from ardor.pipeline.resolve import threshold_of
 from ardor.pipeline.run import Run
 from ardor.runtime.files import write_json
 from ardor.settings.sections import NOTHING
@@ -44,10 +54,11 @@ def smaller(run: Run) -> tuple[Model, dict[str, float]]:
     trained = run.trained()
     if run.config.prune.picking:
         run.set_threshold(picked(run, trained).threshold)
-    masked = prune(trained, run.config.prune.threshold)
+    threshold = threshold_of(run.config)
+    masked = prune(trained, threshold)
     small = compact(masked, run.config.prune.multiple)
     facts: dict[str, float] = {
-        "threshold": run.config.prune.threshold,
+        "threshold": threshold,
         "masked_nonzero_params": nonzero_parameters(masked.net),
         "compact_max_difference": checked_difference(run, masked, small),
         **{f"trained_{name}": size for name, size in sizes(prune(trained, NOTHING)).items()},
@@ -86,10 +97,14 @@ def checked_difference(run: Run, masked: Model, small: Model) -> float:
 
 
 def picked(run: Run, trained: Model) -> Point:
-    """The point of the pruning curve that fits prune.keep_accuracy and prune.max_params."""
-    points = [Point(**point) for point in measure_curve(run, trained)["points"]]
-    config = run.config.prune
-    return pick(points, keep_accuracy=config.keep_accuracy, max_params=config.max_params)
+    """The point of the pruning curve that fits what is asked for."""
+    content, asked = measure_curve(run, trained), run.config.prune
+    points = [Point(**point) for point in content["points"]]
+    if asked.bounded:
+        return pick(points, asked)
+    if content["images"] != "validation":
+        return unpruned(points)  # images that were learned from do not tell what pruning loses
+    return smallest_within(points, asked.within, content["count"])
 
 
 def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any]:
@@ -97,9 +112,14 @@ def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any
     runtime = run.runtime()
     to_learn, to_watch = split_validation(run.dataset.train, run.config.train, runtime.seed)
     images, which = (to_watch, "validation") if len(to_watch) else (to_learn, "training")
-    content = to_json(
-        curve(trained, images, runtime, thresholds or thresholds_of(trained)), which, len(images)
+    points = curve(
+        trained,
+        images,
+        runtime,
+        thresholds or thresholds_of(trained),
+        multiple=run.config.prune.multiple,
     )
+    content = to_json(points, which, len(images))
     write_json(run.folder / "curve.json", content)
     return content
 

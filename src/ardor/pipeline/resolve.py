@@ -7,6 +7,7 @@ from typing import Any
 from ardor import data, methods, spaces
 from ardor.errors import ArdorError
 from ardor.models import exporters
+from ardor.pruning.threshold import usual
 from ardor.runtime.device import find_device
 from ardor.settings.fields import complete
 from ardor.settings.merge import over_defaults, resolve
@@ -71,6 +72,7 @@ def difference(made: Config, now: Config) -> str | None:
         flat(completed(config).model_dump())
         for config in (now.model_copy(update={"space": space}), made)
     )
+    old["prune.threshold"], new["prune.threshold"] = threshold_of(made), threshold_of(now)
     ignored = {"data.memory", "export.formats"}  # change no result
     if made.prune.picking:
         ignored.add("prune.threshold")  # follows from the point that was picked
@@ -80,6 +82,12 @@ def difference(made: Config, now: Config) -> str | None:
         if old.get(name) != new.get(name):
             return f"{name} = {old.get(name)!r}, not {new.get(name)!r}"
     return None
+
+
+def threshold_of(config: Config) -> float:
+    """The threshold of pruning, also where it is "auto"."""
+    given = config.prune.threshold
+    return usual(variational=config.train.variational) if given == "auto" else given
 
 
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,6 @@ from ardor.runtime.files import clean
 from ardor.runtime.lock import hold
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
 from ardor.runtime.tensors import load as load_tensors
-from ardor.settings.merge import resolve
 from ardor.settings.sections import Config
 
 __all__ = ["STAGES", "Run"]
@@ -133,7 +132,8 @@ class Run:
 
     def set_threshold(self, threshold: float) -> None:
         """Writes the threshold of pruning into the settings, once it is known."""
-        self.config = resolve(self.config.model_dump(), {"prune": {"threshold": threshold}})
+        prune = self.config.prune.model_copy(update={"threshold": threshold})
+        self.config = self.config.model_copy(update={"prune": prune})
         self.write_config()
 
     def write_config(self) -> None:

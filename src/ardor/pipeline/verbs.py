@@ -13,6 +13,7 @@ from ardor.pipeline.changes import changed
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.runtime.progress import Progress, unwatched
+from ardor.settings.merge import bounded
 from ardor.settings.presets import over_usual
 
 Layer = Mapping[str, Any]
@@ -24,6 +25,9 @@ def run(
     data: str | os.PathLike[str],
     *settings: Layer,
     space: str | Build | None = None,
+    keep_accuracy: float = 0.0,
+    max_params: int = 0,
+    max_macs: int = 0,
     folder: str | os.PathLike[str] | None = None,
     trust: Sequence[str] = (),
     on_progress: Watcher = unwatched,
@@ -32,11 +36,15 @@ def run(
 
     `data` is a folder of images by class, a data file, or a known name such as "digits". Settings
     are mappings by section, a later one over those before it: `ardor.preset("digits")`, or
-    `{"search": {"epochs": 2}}`. The folder must be a new one; without a name it is the first free
-    one of runs/DATA-METHOD-N. `trust` names modules of your own that settings may import; a space
-    that is given here is trusted by that.
+    `{"search": {"epochs": 2}}`. The network is pruned to the smallest that keeps an accuracy on the
+    validation images, in percent, or to the most accurate with at most so many parameters or
+    multiply-adds for an image; what is 0 is not asked for. The folder must be a new one; without a
+    name it is the first free one of runs/DATA-METHOD-N. `trust` names modules of your own that
+    settings may import; a space that is given here is trusted by that.
     """
-    made = _created(data, [*settings, *_named(space)], STAGES, folder, trust)
+    asked = {"keep_accuracy": keep_accuracy, "max_params": max_params, "max_macs": max_macs}
+    bounds = bounded({name: value for name, value in asked.items() if value})
+    made = _created(data, [*settings, bounds, *_named(space)], STAGES, folder, trust)
     return resume(made, on_progress=on_progress)
 
 

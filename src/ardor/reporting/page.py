@@ -257,7 +257,15 @@ def _pruning(found: Run) -> dict[str, Any]:
     networks = pruning_curve.networks(found.curve)
     if not networks:
         return {"pruning": None}
-    rows = [(n.words, count(n.params), percent(n.accuracy, 2)) for n in networks]
+    rows = [
+        (
+            n.words,
+            count(n.params),
+            "" if n.macs is None else count(n.macs),
+            percent(n.accuracy, 2),
+        )
+        for n in networks
+    ]
     drawn = pruning_curve.chart(networks, number(found.metrics.get("threshold")))
     return {
         "pruning": Markup(drawn),

@@ -24,6 +24,7 @@ class Network:
     threshold: float
     params: float
     accuracy: float
+    macs: float | None = None  # multiply-adds for an image; older files do not have them
 
     @property
     def words(self) -> str:
@@ -37,9 +38,11 @@ def networks(content: Mapping[str, Any]) -> list[Network]:
     found = []
     for row in rows if isinstance(rows, list) else []:
         values = row if isinstance(row, Mapping) else {}
-        numbers = [number(values.get(key)) for key in ("threshold", "params", "accuracy")]
-        if None not in numbers and numbers[1] >= 1:  # type: ignore[operator]
-            found.append(Network(*numbers))  # type: ignore[arg-type]
+        threshold, params, accuracy, macs = (
+            number(values.get(key)) for key in ("threshold", "params", "accuracy", "macs")
+        )
+        if threshold is not None and params is not None and accuracy is not None and params >= 1:
+            found.append(Network(threshold, params, accuracy, macs))
     return sorted(found, key=lambda network: (network.params, network.threshold))
 
 

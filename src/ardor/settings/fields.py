@@ -95,7 +95,9 @@ def checked(section: str, model: type[M], given: Mapping[str, Any]) -> M:
     except ValidationError as error:
         first = error.errors()[0]
         prefix = f"{section}." if section else ""
-        full = prefix + ".".join(map(str, first["loc"]))
+        # Below its name stand places in a list; words there are of the types that a value may have.
+        name, *below = first["loc"]
+        full = prefix + ".".join([str(name), *(str(at) for at in below if isinstance(at, int))])
         if first["type"] == "extra_forbidden":
             raise unknown(
                 "setting", full, [prefix + known for known in model.model_fields]

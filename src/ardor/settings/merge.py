@@ -15,9 +15,14 @@ from ardor.settings.sections import (
     METHOD,
     SECTIONS,
     Config,
+    PruneConfig,
     SearchConfig,
     TrainConfig,
 )
+
+# Progress at which the KL begins where weights are Gaussian to be pruned alone: they learn first.
+LATE_KL = 0.5
+UNBOUNDED = {"keep_accuracy": 0.0, "max_params": 0, "max_macs": 0, "within": 0.0}
 
 
 def resolve(*layers: Mapping[str, Any]) -> Config:
@@ -27,18 +32,28 @@ def resolve(*layers: Mapping[str, Any]) -> Config:
         _check_sections(layer)
     method = method_of(layers)
     for layer in layers:
-        merged = merge(merged, _left_to_time(meant_for(method, layer)))
+        merged = merge(merged, _threshold_counts(_left_to_time(meant_for(method, layer))))
+    merged["train"] = _weights_for(merged.get("prune", {}), merged.get("train", {}))
     for section, model in SECTIONS.items():
         merged[section] = checked(section, model, merged.get(section, {}))
     for section in ("space", "method"):
         check_name(section, merged[section]["name"])
-    config = checked("", Config, merged)
-    if config.prune.picking and not config.train.variational:
-        raise ArdorError(
-            "prune.keep_accuracy and prune.max_params need weights with variances",
-            "leave train.variational at true",
-        )
-    return config
+    return checked("", Config, merged)
+
+
+def reopened(made: Mapping[str, Any]) -> Config:
+    """The settings that something was made with, as they were written then."""
+    _check_sections(made)
+    train, prune = made.get("train", {}), made.get("prune", {})
+    if "within" not in prune and train.get("variational") is False:
+        # Plain weights were left alone then, whatever the threshold.
+        made = merge(made, {"prune": {"threshold": "auto"}})
+    return resolve(made)
+
+
+def bounded(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A layer with these bounds of pruning in place of those before it; an empty one with none."""
+    return {"prune": {**UNBOUNDED, **given}} if given else {}
 
 
 def over_defaults(config: Config, search: Mapping[str, Any]) -> Config:
@@ -74,6 +89,23 @@ def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:
         if limit and "epochs" not in layer.get(section, {}):
             layer = merge(layer, {section: {"epochs": LONGEST}})
     return layer
+
+
+def _threshold_counts(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The layer; where it sets a threshold, `within` of the layers before it is off."""
+    prune = layer.get("prune", {})
+    if "within" in prune or prune.get("threshold", "auto") == "auto":
+        return layer
+    return merge(layer, {"prune": {"within": 0.0}})
+
+
+def _weights_for(prune: Mapping[str, Any], train: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the training; Gaussian weights or plain ones, where that is "auto"."""
+    if train.get("variational") != "auto":
+        return train
+    gaussian = checked("prune", PruneConfig, prune).bounded
+    late = {"kl_start": LATE_KL} if gaussian else {}
+    return {**late, **train, "variational": gaussian}
 
 
 def _only(settings: Mapping[str, Any], name: str) -> dict[str, Any]:

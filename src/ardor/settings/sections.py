@@ -12,6 +12,8 @@ Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 10
 Augmentation = Literal["crop", "flip", "mirror", "zoom", "brightness", "erase", "cutout"]
 Start = Literal["scratch", "search"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
+# Strict, as otherwise true would be 1.
+Threshold = Annotated[float, Field(ge=-NOTHING, le=NOTHING, strict=True)] | Literal["auto"]
 METHOD = "vinnas"  # unless another is named
 LARGEST = 2**20  # bytes of a TOML file
 LONGEST = 99_999  # epochs: the names of checkpoints have five digits, and are sorted
@@ -74,9 +76,9 @@ class TrainConfig(Fitting):
     time: Time = 0.0  # the training ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     rate: Rate = 0.005
     weight_decay: Amount = 0.0
-    variational: bool = True  # Gaussian weights, which can be pruned; otherwise plain ones
+    variational: bool = True  # Gaussian weights, or plain; "auto": Gaussian if pruning is bounded
     kl: Amount = 1.0  # 1 is the ELBO
-    kl_start: Share = 0.2  # the progress at which the KL begins to grow from zero
+    kl_start: Share = 0.2  # the progress at which the KL begins to grow; 0.5 if "auto" is Gaussian
     average: Share = 0.0  # momentum of the mean of weights over steps, e.g. 0.999; 0: no mean
     drop_path: Share = 0.0  # grows from zero to this rate at the end
     auxiliary_weight: Amount = 0.4  # of the auxiliary head's loss, where the network has one
@@ -86,17 +88,24 @@ class TrainConfig(Fitting):
 class PruneConfig(Settings):
     """Which weights and channels are removed from the trained network."""
 
-    threshold: float = Field(default=3.0, ge=-NOTHING, le=NOTHING)  # log(sigma^2 / mu^2) of noise
+    threshold: Threshold = "auto"  # log(sigma^2 / mu^2) that leaves; "auto": 3, none if plain
     keep_accuracy: Accuracy = 0.0  # takes the smallest network that is this accurate; 0 is off
     max_params: int = Field(default=0, ge=0, le=10**12)  # the most accurate with no more; 0 is off
+    max_macs: int = Field(default=0, ge=0, le=10**15)  # the same for multiply-adds of an image
+    within: Share = 0.0  # takes the smallest that loses no more accuracy than this share; 0 is off
     multiple: Count = 4  # widths are multiples of it: onnxruntime is slow at others, fastest at 16
     fine_tune: int = Field(default=0, ge=0, le=LONGEST)  # epochs after pruning; zeros stay zero
     rate: Rate = 5e-4  # of fine-tuning, where it begins
 
     @property
+    def bounded(self) -> bool:
+        """Whether an accuracy or size is asked for."""
+        return self.keep_accuracy > 0 or self.max_params > 0 or self.max_macs > 0
+
+    @property
     def picking(self) -> bool:
-        """Whether the threshold follows from the accuracy or size that is set."""
-        return self.keep_accuracy > 0 or self.max_params > 0
+        """Whether the threshold follows from an accuracy, a size or what may be lost."""
+        return self.bounded or self.within > 0
 
 
 class ExportConfig(Settings):
