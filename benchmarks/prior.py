@@ -11,6 +11,7 @@ each network: what was stopped goes on.
 
 import argparse
 import csv
+import functools
 import math
 import tempfile
 import time
@@ -32,7 +33,7 @@ from ardor.spaces import Space, make
 from ardor.training.train import train
 
 FILE = Path(shipped.__file__).parent / "blocks.csv"
-IMAGES = 1500  # to learn from, where there are as many
+IMAGES = 600  # to learn from: as many passes over them as a run of minutes has over thousands
 HELD_OUT = 1500
 SETS = {"cifar10": 0, "fashion-mnist": 32, "mnist": 32, "sign-digits": 32, "digits": 0}  # side
 
@@ -69,6 +70,7 @@ def add(name: str, root: Path, seconds: float, number: int) -> None:
     write(space, name, drawn, score)
 
 
+@functools.cache
 def halves(name: str, root: Path) -> tuple[Images, Images, tuple[str, ...]]:
     """Images to learn from and held-out ones, all from the training part of a set."""
     source = name if name == "digits" else str(root / name)

@@ -43,7 +43,7 @@ def learned(method: Thompson, likes: Mapping[str, str], times: int = 25) -> Arch
 
 
 def test_it_finds_what_scores_best(space: Space) -> None:
-    likes = {"stage1-half": "pool-5x5", "stage1-block1": "sep-5x5", "stage2-block1": "skip"}
+    likes = {"stage1-half": "stride-pair", "stage1-block1": "sep-5x5", "stage2-block1": "skip"}
     found = learned(alone(space, spread=1.0), likes)
     assert {name: found.options[name] for name in likes} == {n: (o,) for n, o in likes.items()}
 

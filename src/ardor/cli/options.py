@@ -40,7 +40,7 @@ def cli(context: click.Context) -> None:
     \b
     ardor run digits               search, train, prune, export, report: on built-in images
     ardor run photos/              the same on a folder with a folder of images for each class
-    ardor predict runs/photos-vinnas-1 new.png
+    ardor predict runs/photos-thompson-1 new.png
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

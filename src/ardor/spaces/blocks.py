@@ -71,9 +71,7 @@ def halving(inputs: int, outputs: int) -> Mapping[str, nn.Module]:
     """The ways to halve an image and to bring it to so many channels."""
     return {
         "pool-3x3": nn.Sequential(conv(inputs, outputs, 3), nn.ReLU(), pool()),
-        "pool-5x5": nn.Sequential(conv(inputs, outputs, 5), nn.ReLU(), pool()),
         "stride-3x3": nn.Sequential(conv(inputs, outputs, 3, 2), nn.ReLU()),
-        "stride-5x5": nn.Sequential(conv(inputs, outputs, 5, 2), nn.ReLU()),
         "stride-pair": Pair(inputs, outputs, 2),
     }
 
