@@ -1,6 +1,6 @@
 """Makes the prior of the method `thompson` over the space `blocks`: what scored how on some images.
 
-    python benchmarks/prior.py DATA [--networks 16] [--seconds 15] [--only cifar10,...]
+    python benchmarks/prior.py DATA [--networks 12] [--seconds 12] [--only cifar10,...]
 
 On each set of images, networks are drawn one after another from the posterior of what was found on
 that set alone, so that leaving a set out leaves nothing of it. Each is trained for the same CPU
@@ -33,8 +33,8 @@ from ardor.spaces import Space, make
 from ardor.training.train import train
 
 FILE = Path(shipped.__file__).parent / "blocks.csv"
-IMAGES = 600  # to learn from: as many passes over them as a run of minutes has over thousands
-HELD_OUT = 1500
+IMAGES = 1200  # to learn from: as many passes over them as a run of minutes has over thousands
+HELD_OUT = 2000
 SETS = {"cifar10": 0, "fashion-mnist": 32, "mnist": 32, "sign-digits": 32, "digits": 0}  # side
 
 
@@ -42,8 +42,8 @@ def main() -> None:
     """Adds lines to the file until there are as many as asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--networks", type=int, default=16)
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--networks", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--only", default=",".join(SETS))
     asked = parser.parse_args()
     torch.set_num_threads(1)

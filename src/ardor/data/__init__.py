@@ -1,6 +1,6 @@
 """Images with labels: read, split, augmented and normalised."""
 
-from ardor.data.augment import augment
+from ardor.data.augment import augment, mixed
 from ardor.data.images import Dataset, Images
 from ardor.data.normalise import Normalise
 from ardor.data.pictures import read_pictures
@@ -15,6 +15,7 @@ __all__ = [
     "augment",
     "describe",
     "load",
+    "mixed",
     "names",
     "place_of",
     "read_pictures",

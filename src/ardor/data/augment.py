@@ -3,7 +3,8 @@
 Crop and flip as is usual for CIFAR, random erasing (Zhong et al. 2017; the aspect uniform and a
 rectangle that does not fit drawn anew, as in the authors' code), cutout (DeVries & Taylor 2017).
 Zoom is the random resized crop of Szegedy et al. 2015, "Going Deeper with Convolutions", section 6,
-with a part that keeps the shape of the image and is never less than 40 % of it.
+with a part that keeps the shape of the image and is never less than 40 % of it. Mixup: Zhang et al.
+2018, "mixup: Beyond Empirical Risk Minimization", section 2.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,17 @@ def augment(images: Tensor, names: Sequence[str]) -> Tensor:
     for name in names:
         images = AUGMENTATIONS[name](images)
     return images.contiguous(memory_format=layout)
+
+
+def mixed(images: Tensor, labels: Tensor, classes: int, strength: float) -> tuple[Tensor, Tensor]:
+    """Each image mixed with another of its batch, and so are their labels, (images, classes).
+
+    The share of an image is a draw from Beta(strength, strength), one for the batch.
+    """
+    share = torch.distributions.Beta(strength, strength).sample().to(images)
+    other = torch.randperm(len(images), device=images.device)
+    targets = F.one_hot(labels, classes).to(images.dtype)
+    return images.lerp(images[other], share), targets.lerp(targets[other], share)
 
 
 def crop(images: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """What people write by hand, made a choice: stages of blocks, how each halves the image, widths.
 
-Each stage halves the image, by a max pool after a convolution or by its stride, and goes on with a
-few blocks, each of which may be left out: so depth is decided too. Any channels may leave.
+Each stage halves the image, by a max pool after or before a convolution or by its stride, and goes
+on with a few blocks, each of which may be left out: so depth is decided too. Any channels may leave.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from ardor.layers.mixed import Terms, add_up
 Widths = tuple[Annotated[int, Field(ge=2, le=4096)], ...]
 Depth = Annotated[int, Field(ge=0, le=32)]
 
-USUAL = (16, 20, 24, 32)
+USUAL = (16, 32, 48, 64)
 LARGE = 40  # pixels
 
 
@@ -70,7 +70,11 @@ def stages(image: tuple[int, int, int]) -> int:
 def halving(inputs: int, outputs: int) -> Mapping[str, nn.Module]:
     """The ways to halve an image and to bring it to so many channels."""
     return {
-        "pool-3x3": nn.Sequential(conv(inputs, outputs, 3), nn.ReLU(), pool()),
+        "3x3-pool": nn.Sequential(conv(inputs, outputs, 3), nn.ReLU(), pool()),
+        "pool-3x3": nn.Sequential(pool(), conv(inputs, outputs, 3), nn.ReLU()),
+        "pool-sep-3x3": nn.Sequential(
+            pool(), depthwise(inputs), conv(inputs, outputs, 1), nn.ReLU()
+        ),
         "stride-3x3": nn.Sequential(conv(inputs, outputs, 3, 2), nn.ReLU()),
         "stride-pair": Pair(inputs, outputs, 2),
     }
@@ -95,6 +99,11 @@ def conv(inputs: int, outputs: int, size: int, stride: int = 1, *, groups: int =
     """A convolution and its BatchNorm."""
     made = nn.Conv2d(inputs, outputs, size, stride, size // 2, groups=groups, bias=False)
     return nn.Sequential(made, nn.BatchNorm2d(outputs))
+
+
+def depthwise(width: int) -> nn.Conv2d:
+    """A 3x3 convolution of each channel by itself."""
+    return nn.Conv2d(width, width, 3, 1, 1, groups=width, bias=False)
 
 
 def pool() -> nn.Module:

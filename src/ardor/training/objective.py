@@ -18,7 +18,7 @@ class Batch:
     """Normalised images with their labels, and how many images the data set has in all."""
 
     images: Tensor
-    labels: Tensor
+    labels: Tensor  # a class for each image, or the share of each class, (images, classes)
     dataset_size: int
 
     @classmethod
@@ -53,13 +53,18 @@ def likelihood(
         for head in auxiliary:
             nll = F.cross_entropy(head, labels, label_smoothing=smoothing)
             terms["auxiliary"] = auxiliary_weight * nll
-        return {**terms, "accuracy": (main.argmax(1) == labels).float().mean()}
+        return {**terms, "accuracy": (main.argmax(1) == truth(labels)).float().mean()}
 
     if micro_batches == 1:
         return terms_of(batch.images, batch.labels, gates)
     return in_micro_batches(
         terms_of, batch.images, batch.labels, gates, list(net.parameters()), micro_batches
     )
+
+
+def truth(labels: Tensor) -> Tensor:
+    """The class of each image, or the one with the largest share."""
+    return labels if labels.dim() == 1 else labels.argmax(1)
 
 
 def objective(

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ardor import spaces
 from ardor.architecture import Architecture
-from ardor.data import Images, Normalise, augment, stratified
+from ardor.data import Images, Normalise, augment, mixed, stratified
 from ardor.errors import ArdorError
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
@@ -24,6 +25,7 @@ from ardor.training.average import Average
 from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss, likelihood, objective
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
+from ardor.training.sparse import Sparse
 from ardor.training.start import recalibrate_, take_
 from ardor.training.timetable import StepTimes, Timetable
 
@@ -98,10 +100,13 @@ class TrainLoop:
         if self.searched is not None:
             take_(self.net, architecture, self.searched, run)
         self.drawing = True  # variational weights, and not their means
+        self.classes = spaces.of(architecture).classes
         self.weights = list(self.net.parameters())
         self.unpruned = [weight.detach() != 0 for weight in self.weights] if pruned else []
         self.optimiser = weight_optimiser(self.net, config)
         self.average = Average(self.net, config.average) if config.average else None
+        thinned = config.sparse and not config.variational and pruned is None
+        self.sparse = Sparse(self.net, config.sparse) if thinned else None
         self.size = min(config.batch, len(self.images))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
         self.stage = ResumableLoop(
@@ -130,12 +135,18 @@ class TrainLoop:
             recalibrate_(self.net, self.images, self.normalise, self.runtime)
         for epoch in self.stage.epochs_left():
             order = self.runtime.shuffled(len(self.images), epoch)
-            self.net.drop_path_(self.config.drop_path * self.stage.timetable.progress(epoch, 0))
+            self.begin_epoch(self.stage.timetable.progress(epoch, 0))
             for step in self.stage.steps_left():
                 self.step(self.images[order[step * self.size : (step + 1) * self.size]])
             self.finish_epoch()
         if self.average and self.stage.facts.get("averaged"):
             self.net.load_state_dict(self.average.net.state_dict())
+
+    def begin_epoch(self, progress: float) -> None:
+        """Drops as many paths and weights as belong to the progress at the epoch's beginning."""
+        self.net.drop_path_(self.config.drop_path * progress)
+        if self.sparse:
+            self.sparse.choose(progress, *([self.average.net] if self.average else []))
 
     def finish_epoch(self) -> None:
         """Scores the held-out images, decides what hangs on them, and logs it."""
@@ -177,7 +188,10 @@ class TrainLoop:
         pixels = self.runtime.images(images.pixels)
         with self.runtime.streams("data"):
             prepared = augment(self.normalise(pixels), self.augmentations)
-        batch = Batch(prepared, images.labels.to(self.runtime.device), len(self.images))
+            labels = images.labels.to(self.runtime.device)
+            if self.config.mixup:
+                prepared, labels = mixed(prepared, labels, self.classes, self.config.mixup)
+        batch = Batch(prepared, labels, len(self.images))
         loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
         for weight, unpruned in zip(self.weights, self.unpruned, strict=False):
@@ -185,6 +199,8 @@ class TrainLoop:
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
         self.optimiser.step()
+        if self.sparse:
+            self.sparse.hold()
         if self.average:
             self.average.add(self.stage.timetable.steps * self.stage.epoch + self.stage.step)
         self.stage.add("train", loss.terms)
