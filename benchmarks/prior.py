@@ -16,6 +16,7 @@ import math
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -61,22 +62,22 @@ def lines_of(name: str) -> list[tuple[object, float]]:
 
 def add(name: str, root: Path, seconds: float, number: int) -> None:
     """Draws a network, trains it, and writes down how it scored."""
-    learned, held_out, classes = halves(name, root)
+    learned, held_out, classes = halves(name, root, IMAGES)
     space = make("blocks", {"image": tuple(learned.pixels.shape[1:]), "classes": len(classes)})
     torch.manual_seed(number)
     others = tuple(other for other in SETS if other != name)
     drawn = Thompson(space, share=1.0, without=others).draw(2)[-1]
-    score = scored(drawn, learned, held_out, classes, seconds, number)
-    write(space, name, drawn, score)
+    nll = scored(drawn, learned, held_out, classes, seconds, number)["nll"]
+    write(space, name, drawn, -math.log(nll))
 
 
 @functools.cache
-def halves(name: str, root: Path) -> tuple[Images, Images, tuple[str, ...]]:
-    """Images to learn from and held-out ones, all from the training part of a set."""
+def halves(name: str, root: Path, count: int) -> tuple[Images, Images, tuple[str, ...]]:
+    """So many images to learn from and held-out ones, all from the training part of a set."""
     source = name if name == "digits" else str(root / name)
     found = data.load(source, size=SETS[name])
     images = found.train
-    shares = [min(0.7, IMAGES / len(images)), min(0.3, HELD_OUT / len(images))]
+    shares = [min(0.7, count / len(images)), min(0.3, HELD_OUT / len(images))]
     first, second = stratified(images.labels, shares, seed=0)
     return images[first], images[second], found.classes
 
@@ -88,9 +89,13 @@ def scored(
     classes: tuple[str, ...],
     seconds: float,
     seed: int,
-) -> float:
-    """Minus the logarithm of the nll on held-out images after so many CPU seconds."""
-    changes = {"start": "scratch", "time": seconds, "validation": 0.0}
+    **changes: Any,
+) -> dict[str, float]:
+    """Scores on held-out images after so many CPU seconds of training as the preset `photos` says.
+
+    `changes` are settings of the training that differ.
+    """
+    changes = {"start": "scratch", "time": seconds, "validation": 0.0, **changes}
     config = resolve(preset("photos"), {"train": changes}).train
     begin = time.process_time()
     runtime = Runtime.start("cpu", seed)
@@ -99,8 +104,7 @@ def scored(
         model = train(
             architecture, learned, classes, config, run=Path(folder), runtime=runtime
         ).eval()
-    nll = scores(logits_of(model.net, held_out, model.normalise, runtime), held_out.labels)["nll"]
-    return -math.log(nll)
+    return scores(logits_of(model.net, held_out, model.normalise, runtime), held_out.labels)
 
 
 def write(space: Space, name: str, architecture: Architecture, score: float) -> None:

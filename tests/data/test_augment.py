@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ardor.data import Dataset, Images, Normalise, augment, load, stratified
+from ardor.data import Dataset, Images, Normalise, augment, load, mixed, mixing, stratified
 from ardor.data.augment import AUGMENTATIONS
 from ardor.errors import ArdorError
 
@@ -277,3 +278,20 @@ def test_a_folder_called_like_a_built_in_set_is_reached_by_its_path(
     assert load("digits").name == "digits"
     with pytest.raises(ArdorError, match="no images found in"):
         load("./digits")
+
+
+def test_mixed_images_have_the_same_shares_as_their_labels() -> None:
+    labels = torch.arange(6)
+    images = F.one_hot(labels, 6).float().reshape(6, 1, 2, 3)
+    torch.manual_seed(1)
+    pictures, shares = mixed(images, labels, 6, 1.0)
+    assert torch.allclose(pictures.flatten(1), shares)
+    assert torch.allclose(shares.sum(1), torch.ones(6))
+    assert ((shares > 0).sum(1) <= 2).all()
+    assert not torch.equal(pictures, images)
+
+
+def test_few_images_seen_often_are_mixed_strongly_and_many_not_at_all() -> None:
+    assert mixing(500, 600) == 1.0
+    assert mixing(50, 6000) == mixing(170, 50_000) == 0.0
+    assert 0 < mixing(190, 6000) < mixing(380, 6000) < 1

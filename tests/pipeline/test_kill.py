@@ -32,6 +32,7 @@ SETTINGS = {
     "train.batch": "32",
     "train.augment": '["crop", "mirror", "zoom"]',
     "train.average": "0.9",
+    "train.mixup": "0.2",
 }
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 

@@ -1,6 +1,6 @@
 """Images with labels: read, split, augmented and normalised."""
 
-from ardor.data.augment import augment, mixed
+from ardor.data.augment import augment, mixed, mixing
 from ardor.data.images import Dataset, Images
 from ardor.data.normalise import Normalise
 from ardor.data.pictures import read_pictures
@@ -16,6 +16,7 @@ __all__ = [
     "describe",
     "load",
     "mixed",
+    "mixing",
     "names",
     "place_of",
     "read_pictures",

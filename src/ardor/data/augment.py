@@ -47,6 +47,15 @@ def mixed(images: Tensor, labels: Tensor, classes: int, strength: float) -> tupl
     return images.lerp(images[other], share), targets.lerp(targets[other], share)
 
 
+def mixing(passes: float, images: int) -> float:
+    """The strength of mixing that suits so many passes over so many images.
+
+    Few images seen often are soon known by heart, and want much of it; many of them seen once in a
+    while want none (docs/results/recipe.md).
+    """
+    return min(1.0, max(0.0, 10 * passes / images - 0.1))
+
+
 def crop(images: Tensor) -> Tensor:
     """Each image moved by up to an eighth of its side, its border repeated where it moved away.
 

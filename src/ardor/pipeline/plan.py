@@ -20,7 +20,7 @@ Layers = tuple[Mapping[str, Any], ...]
 
 # Without a time: as long as so many passes over the images take, but no longer than a person waits.
 USUAL, SHORTEST, LONGEST = 100, 60.0, 900.0  # passes; seconds
-REST = 8.0  # seconds that pruning, export and report take at least
+REST = 6.0  # seconds that pruning, export and report take at least
 LOOKS = 6  # passes over images that are not learned from: pruning, and scores at the end
 SIDES = (48, 32)  # that larger images are brought to, where there would be few passes
 FEW = 25  # passes, below which smaller images are better

@@ -1,7 +1,7 @@
 """What people write by hand, made a choice: stages of blocks, how each halves the image, widths.
 
-Each stage halves the image, by a max pool after or before a convolution or by its stride, and goes
-on with a few blocks, each of which may be left out: so depth is decided too. Any channels may leave.
+Each stage halves the image, by a max pool after or before a convolution or by its stride, and then
+has a few blocks, each of which may be left out: so depth is decided too. Any channels may leave.
 """
 
 from collections.abc import Mapping

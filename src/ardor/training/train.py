@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ardor import spaces
 from ardor.architecture import Architecture
-from ardor.data import Images, Normalise, augment, mixed, stratified
+from ardor.data import Images, Normalise, augment, mixed, mixing, stratified
 from ardor.errors import ArdorError
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
@@ -189,8 +189,8 @@ class TrainLoop:
         with self.runtime.streams("data"):
             prepared = augment(self.normalise(pixels), self.augmentations)
             labels = images.labels.to(self.runtime.device)
-            if self.config.mixup:
-                prepared, labels = mixed(prepared, labels, self.classes, self.config.mixup)
+            if strength := self.mixup:
+                prepared, labels = mixed(prepared, labels, self.classes, strength)
         batch = Batch(prepared, labels, len(self.images))
         loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
@@ -210,6 +210,13 @@ class TrainLoop:
         """Those that are done now, as far as it is decided."""
         mirrored = self.stage.facts.get("mirrored", False)
         return mirror.decided(self.config.augment, mirrored=mirrored)
+
+    @property
+    def mixup(self) -> float:
+        """How strongly images are mixed now."""
+        if self.config.mixup == "auto":
+            return mixing(self.stage.timetable.length.epochs, len(self.images))
+        return self.config.mixup
 
     def loss(self, batch: Batch, micro_batches: int, kl_counts: float) -> Loss:
         """The objective on a batch, computed in parts."""
