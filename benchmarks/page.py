@@ -12,15 +12,15 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from ardor.bench import tables
 from ardor.bench.plots import plots
-from ardor.bench.rivals.tables import small_tables
+from ardor.bench.rivals.contenders import CONTENDERS
+from ardor.bench.rivals.tables import means, small_tables
 
 Results = dict[str, dict[str, Any]]
 
@@ -29,13 +29,15 @@ RESULTS = ROOT / "docs" / "results"
 MARKED = re.compile(r"(<!-- (\w+)(?:: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 # Columns that are read after all others.
 LAST = ("operations kept", "kept", "collapse watch")
-# What the README shows: images, the result with them, its rows.
-FRONT = (
-    ("MNIST", "vinnas-mnist-small", {"vinnas-snr": "vinnas", "random": "random"}),
-    ("MNIST", "mnist-3000", {"vinnas-snr": "vinnas, at most 3,000"}),
-    ("Fashion-MNIST", "vinnas-fashion-small", {"vinnas-snr": "vinnas", "random": "random"}),
-    ("digits, 8x8", "digits", {"vinnas-snr": "vinnas", "darts": "darts", "rsps": "rsps"}),
-)
+# What the README shows: sets of images, at the longer of the times; sizes are those of the last.
+FRONT = {
+    "digits": "digits, 8x8",
+    "sign-digits": "sign digits",
+    "fashion-6000": "Fashion-MNIST, 6,000",
+    "cifar10-600": "CIFAR-10, 600",
+    "cifar10-6000": "CIFAR-10, 6,000",
+}
+TIMES = (1, 5)  # minutes
 
 # What each ratio is, and what it was meant to be.
 RATIOS = {
@@ -72,27 +74,22 @@ def table(result: dict[str, Any]) -> str:
 
 
 def front(results: Results) -> str:
-    """The README's table: what networks come out, and how long they were searched for."""
+    """The README's table: how good each contender's networks are, and how large."""
+    table = results["rivals"]["table"]
+    mean = {(row["minutes"], row["contender"]): row["accuracy"] for row in means(table)}
+    found = {(row["images"], row["minutes"], row["contender"]): row for row in table}
+    short, long = TIMES
     lines = []
-    for images, name, rows in FRONT:
-        for row in results[name]["table"]:
-            if row["method"] in rows:
-                words = (images, rows[row["method"]], *front_row(row, results[name]["runs"]))
-                lines.append(f"| {' | '.join(words)} |\n")
-    columns = ("images", "method", "seeds", "test accuracy", "parameters left", "search")
-    return head(*columns) + "".join(lines)
-
-
-def front_row(row: Mapping[str, Any], runs: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Means over seeds, with the standard deviation of the accuracy."""
-    own = [run["metrics"]["stages"]["search"] for run in runs if run["method"] == row["method"]]
-    seconds = fmean(stage["seconds"] for stage in own)
-    return (
-        str(row["seeds"]),
-        tables.both(row, "test_accuracy", "{:.2%}"),
-        f"{row['nonzero_params']:,.0f}",
-        f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min",
-    )
+    for name in dict.fromkeys(row["contender"] for row in table if row["contender"] in CONTENDERS):
+        rows = [found.get((images, long, name)) for images in FRONT]
+        shares = [row and row["accuracy"] for row in rows]
+        shares += [mean.get((long, name)), mean.get((short, name))]
+        words = [f"`{name}`", *("-" if share is None else f"{share:.1%}" for share in shares)]
+        last = rows[-1] or {}
+        words.append(f"{last['nonzero_params']:,.0f}" if "nonzero_params" in last else "-")
+        lines.append(f"| {' | '.join(words)} |\n")
+    columns = (*FRONT.values(), "mean", f"mean, {short} minute", "parameters left")
+    return head(f"{long} minutes", *columns) + "".join(lines)
 
 
 def named(row: list[str]) -> list[str]:
@@ -134,6 +131,23 @@ def failures(part: dict[str, Any] | None) -> str:
     return "not tried" if part is None else f"{len(part['failed'])} of {part['tried']}"
 
 
+def recipe(result: dict[str, Any]) -> str:
+    """What each setting of the preset is worth, a table for each number of images."""
+    parts = []
+    for count in sorted({row["images"] for row in result["table"]}):
+        rows = [row for row in result["table"] if row["images"] == count]
+        usual = rows[0]["accuracy"]
+        lines = [
+            f"| {row['settings']} | {row['accuracy']:.1%} "
+            f"| {100 * (row['accuracy'] - usual):+.1f} | {row['nll']:.3f} |\n"
+            for row in rows
+        ]
+        seconds = next(run["seconds"] for run in result["runs"] if run["images"] == count)
+        title = f"**{count:,} images, {seconds:.0f} CPU seconds**\n\n"
+        parts.append(title + head("", "held-out accuracy", "points", "nll") + "".join(lines))
+    return "\n".join(parts)
+
+
 def versions(result: dict[str, Any]) -> str:
     """How many times as long each step takes as in an earlier version."""
     lines = [
@@ -159,6 +173,7 @@ APART: dict[str, Callable[[dict[str, Any]], str]] = {
     "campaign": campaign,
     "two versions": versions,
     "rivals": rivals,
+    "recipe": recipe,
 }
 
 

@@ -1,15 +1,17 @@
 """Thompson sampling: scores move it, other images are its prior, alike choices tell each other."""
 
+import itertools
 from collections.abc import Mapping
 
 import pytest
 import torch
+from torch import nn
 
 from ardor import spaces
 from ardor.architecture import Architecture
 from ardor.methods import _priors
 from ardor.methods.thompson import Thompson
-from ardor.spaces import Space
+from ardor.spaces import Space, network
 
 
 @pytest.fixture
@@ -113,3 +115,43 @@ def test_the_file_says_of_every_network_what_was_kept_of_each_choice() -> None:
         assert float(row["score"]) > -3
         for choice, allowed in options.items():
             assert row[choice] in allowed
+
+
+def weights(space: Space, kept: Mapping[str, tuple[str, ...]]) -> int:
+    """The weights of convolutions and linear maps of a network."""
+    net = network(space.architecture(dict(kept)))
+    layers = [m for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
+    return sum(layer.weight.numel() for layer in layers)
+
+
+def test_nothing_of_its_size_is_stronger_than_what_is_found(space: Space) -> None:
+    torch.manual_seed(3)
+    free = alone(space, spread=1.0)
+    learned(free, {"stage1-half": "stride-pair", "stage1-block1": "pair", "stage2-block1": "5x5"})
+    mean = free.strengths()["mean"]
+    choices = [choice for choice in space.choices if choice.kind == "op"]
+    whole = {c.name: c.options for c in space.choices if c.kind == "width"}
+    every = {}
+    for kept in itertools.product(*(choice.options for choice in choices)):
+        names = {c.name: (o,) for c, o in zip(choices, kept, strict=True)}
+        worth = sum(
+            float(mean[n][0, 0, c.options.index(o)])
+            for c, (n, (o,)) in zip(choices, names.items(), strict=True)
+        )
+        every[kept] = (worth, names)
+    for most in (200, 400, 800):
+        method = alone(space, spread=1.0, max_weights=most)
+        method.precision.copy_(free.precision), method.shift.copy_(free.shift)
+        method.price.fill_(method.present_price())
+        found = method.draw(1)[0]
+        size = weights(space, found.options)
+        assert size <= most
+        own = every[tuple(found.options[c.name][0] for c in choices)][0]
+        better = [names for worth, names in every.values() if worth > own + 1e-6]
+        assert all(weights(space, whole | names) > size for names in better[:200])
+
+
+def test_a_bound_that_nothing_keeps_leaves_the_smallest(space: Space) -> None:
+    method = alone(space, max_weights=1)
+    kept = method.draw(1)[0].options
+    assert kept["stage1-block1"] == kept["stage2-block1"] == ("skip",)

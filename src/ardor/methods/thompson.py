@@ -17,6 +17,9 @@ epoch is its own: weights get better all the time.
 The evidence of other data sets comes first: the posterior of one is the prior of the next. It is in
 `_priors/`, a file for each space with what was trained, on which images, and how it scored. A score
 on other images counts as `share` of one, and sets of images that are named in `without` not at all.
+
+Where a network may have `max_weights` and no more, a weight has a price that is taken off the
+strengths: the least one at which the likeliest architecture is small enough.
 """
 
 from collections import Counter
@@ -33,8 +36,9 @@ from ardor.bayes.draws import best_probability
 from ardor.bayes.regression import draw, evidence, posterior
 from ardor.layers.operations import ZERO
 from ardor.methods._base import Method, never_zero
+from ardor.methods._price import Sizes
 from ardor.methods._priors import Known, known
-from ardor.settings.fields import Count, Rate, Share
+from ardor.settings.fields import Count, Rate, Share, Whole
 from ardor.spaces import Space
 
 NEGLIGIBLE = 0.001  # probability of being the best
@@ -48,6 +52,8 @@ class Thompson(Method):
     search: ClassVar[Mapping[str, Any]] = {"warmup": 0.0, "held_out": 0.15, "candidates": 8}
     precision: Tensor
     shift: Tensor
+    price: Tensor
+    prior_price: Tensor
     prior_precision: Tensor
     prior_shift: Tensor
 
@@ -61,9 +67,10 @@ class Thompson(Method):
         looks: Count = 8,  # architectures that are scored after an epoch
         share: Share = 0.25,  # what a score on other images counts, of one on these
         without: tuple[str, ...] = (),  # sets of images that the prior must know nothing of
+        max_weights: Whole = 0,  # of the network; 0: as many as it takes
     ) -> None:
         super().__init__(space)
-        self.spread, self.noise, self.looks = spread, noise, looks
+        self.spread, self.noise, self.looks, self.most = spread, noise, looks, max_weights
         self.scored = self.choices("op", "edge")
         sizes = [len(choice.options) for choice in self.scored]
         self.places = dict(zip([c.name for c in self.scored], splits(sizes), strict=True))
@@ -74,6 +81,20 @@ class Thompson(Method):
         # What is known before any image is seen, for reports.
         self.register_buffer("prior_precision", self.precision.clone())
         self.register_buffer("prior_shift", self.shift.clone())
+        self.weighed = Sizes(space, tuple(self.places)) if max_weights else None
+        self.register_buffer("price", torch.tensor(self.present_price(), dtype=torch.double))
+        self.register_buffer("prior_price", self.price.clone())
+
+    def present_price(self) -> float:
+        """What a weight costs, by the strengths as they are known now."""
+        if self.weighed is None:
+            return 0.0
+        mean, _ = posterior(self.precision.cpu(), self.shift.cpu())
+        return self.weighed.price({n: mean[place] for n, place in self.places.items()}, self.most)
+
+    def cost(self, name: str, price: Tensor) -> Tensor | float:
+        """What the weights under each option of a choice cost."""
+        return 0.0 if self.weighed is None else price.cpu() * self.weighed.under[name]
 
     def covariance(self, alike: float) -> Tensor:
         """Ones, and `alike` where two choices have the same options and it is the same option."""
@@ -106,6 +127,7 @@ class Thompson(Method):
         if len(drawn) > 1:
             scores = torch.tensor([score(one) for one in drawn], dtype=torch.double)
             self.add(torch.stack([self.features(one.options) for one in drawn]), scores, self.noise)
+            self.price.fill_(self.present_price())
 
     def sample(self, batch: int, progress: float) -> Gates:
         return self.space.masks(self.strongest(self.drawn(1)[0]))
@@ -123,7 +145,8 @@ class Thompson(Method):
         """Strengths by choice, (draws, 1, options); what has left is never kept."""
         found = {}
         for choice in self.scored:
-            own = strengths[:, None, self.places[choice.name]]
+            cost = self.cost(choice.name, self.price)
+            own = strengths[:, None, self.places[choice.name]] - cost
             left = self.scatter(choice, self.gather(choice, own), removed=-torch.inf)
             found[choice.name] = never_zero(choice, left)
         return found
@@ -139,9 +162,9 @@ class Thompson(Method):
         return self.space.strongest_of_each(self.scores(self.drawn(count)))
 
     def probabilities(self) -> Gates:
-        return self.best(self.precision, self.shift)
+        return self.best(self.precision, self.shift, self.price)
 
-    def best(self, precision: Tensor, shift: Tensor) -> Gates:
+    def best(self, precision: Tensor, shift: Tensor, price: Tensor) -> Gates:
         """The probability that an option is the strongest of its choice; zero never is."""
         mean, covariance = (part.cpu() for part in posterior(precision, shift))
         found = {}
@@ -150,7 +173,8 @@ class Thompson(Method):
             able = [at for at in self.remaining(choice) if choice.options[at] != ZERO]
             shares = torch.zeros(1, 1, len(choice.options))
             log_var = covariance.diagonal()[place].log()
-            shares[..., able] = best_probability(mean[place][able], log_var[able])
+            worth = mean[place] - self.cost(choice.name, price)
+            shares[..., able] = best_probability(worth[able], log_var[able])
             found[choice.name] = shares.to(precision.device)
         return found
 
@@ -162,7 +186,7 @@ class Thompson(Method):
         return {
             "mean": {name: mean[place][None, None].float() for name, place in places},
             "variance": {name: spread[place][None, None].float() for name, place in places},
-            "prior": self.best(self.prior_precision, self.prior_shift),
+            "prior": self.best(self.prior_precision, self.prior_shift, self.prior_price),
         }
 
     def negligible(self) -> Gates:

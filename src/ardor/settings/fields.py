@@ -23,6 +23,7 @@ from ardor.errors import ArdorError, unknown
 # days, or a number that torch cannot compute with.
 Count = Annotated[int, Field(ge=1, le=10_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Whole = Annotated[int, Field(ge=0, le=10**12)]
 Amount = Annotated[float, Field(ge=0, le=1e9)]
 Rate = Annotated[float, Field(gt=0, le=1e30)]
 
