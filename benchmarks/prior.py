@@ -1,6 +1,6 @@
 """Makes the prior of the method `thompson` over the space `blocks`: what scored how on some images.
 
-    python benchmarks/prior.py DATA [--networks 12] [--seconds 12] [--only cifar10,...]
+    python benchmarks/prior.py DATA [--networks 20] [--seconds 12] [--only cifar10,...]
 
 On each set of images, networks are drawn one after another from the posterior of what was found on
 that set alone, so that leaving a set out leaves nothing of it. Each is trained for the same CPU
@@ -30,12 +30,13 @@ from ardor.models.scores import logits_of, scores
 from ardor.runtime.device import Runtime
 from ardor.settings.merge import resolve
 from ardor.settings.presets import preset
-from ardor.spaces import Space, make
+from ardor.spaces import make
 from ardor.training.train import train
 
 FILE = Path(shipped.__file__).parent / "blocks.csv"
 IMAGES = 1200  # to learn from: as many passes over them as a run of minutes has over thousands
 HELD_OUT = 2000
+WEIGHTS = 22_000  # of a network, about
 SETS = {"cifar10": 0, "fashion-mnist": 32, "mnist": 32, "sign-digits": 32, "digits": 0}  # side
 
 
@@ -43,7 +44,7 @@ def main() -> None:
     """Adds lines to the file until there are as many as asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--networks", type=int, default=12)
+    parser.add_argument("--networks", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--only", default=",".join(SETS))
     asked = parser.parse_args()
@@ -66,9 +67,9 @@ def add(name: str, root: Path, seconds: float, number: int) -> None:
     space = make("blocks", {"image": tuple(learned.pixels.shape[1:]), "classes": len(classes)})
     torch.manual_seed(number)
     others = tuple(other for other in SETS if other != name)
-    drawn = Thompson(space, share=1.0, without=others).draw(2)[-1]
+    drawn = Thompson(space, share=1.0, without=others, max_weights=WEIGHTS).draw(2)[-1]
     nll = scored(drawn, learned, held_out, classes, seconds, number)["nll"]
-    write(space, name, drawn, -math.log(nll))
+    write(name, drawn, -math.log(nll))
 
 
 @functools.cache
@@ -107,15 +108,16 @@ def scored(
     return scores(logits_of(model.net, held_out, model.normalise, runtime), held_out.labels)
 
 
-def write(space: Space, name: str, architecture: Architecture, score: float) -> None:
+def write(name: str, architecture: Architecture, score: float) -> None:
     """Adds a line to the file."""
-    choices = [choice.name for choice in space.choices if choice.kind != "width"]
+    choices = [choice.name for choice in make("blocks", {}).choices if choice.kind != "width"]
     new = not FILE.exists()
     with FILE.open("a", newline="") as file:
         if new:
             file.write("# What scored how on other images: see benchmarks/prior.py\n")
             csv.writer(file).writerow(["images", "score", *choices])
-        kept = [architecture.options[choice][0] for choice in choices]
+        # Small images have no choice of how the first stage halves them.
+        kept = [architecture.options.get(choice, ("",))[0] for choice in choices]
         csv.writer(file).writerow([name, f"{score:.4f}", *kept])
 
 

@@ -21,7 +21,7 @@ Widths = tuple[Annotated[int, Field(ge=2, le=4096)], ...]
 Depth = Annotated[int, Field(ge=0, le=32)]
 
 USUAL = (16, 32, 48, 64)
-LARGE = 40  # pixels
+SMALL, LARGE = 16, 40  # pixels of a side
 
 
 def build(
@@ -38,12 +38,19 @@ def build(
     layers: list[nn.Module] = []
     before = image[0]
     for at, width in enumerate(widths, 1):
-        layers.append(LayerChoice(halving(before, width), name=f"stage{at}-half"))
+        layers.append(beginning(at, before, width, small=min(image[1:]) < SMALL))
         layers += [LayerChoice(blocks(width), name=f"stage{at}-block{n + 1}") for n in range(depth)]
         layers.append(WidthChoice(width, name=f"stage{at}-width"))
         before = width
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(before, classes)]
     return nn.Sequential(*layers, *head)
+
+
+def beginning(stage: int, inputs: int, outputs: int, *, small: bool) -> nn.Module:
+    """What halves the image; a small one is not halved at once, as little would be left of it."""
+    if small and stage == 1:
+        return nn.Sequential(conv(inputs, outputs, 3), nn.ReLU())
+    return LayerChoice(halving(inputs, outputs), name=f"stage{stage}-half")
 
 
 def usual(image: tuple[int, int, int]) -> tuple[int, ...]:

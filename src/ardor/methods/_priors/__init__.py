@@ -13,7 +13,8 @@ def known(space: str, without: Collection[str] = ()) -> list[Known]:
     """The scores in the file of a space, by sets of images; none where there is no file."""
     groups: dict[str, Known] = {}
     for row in rows(space):
-        kept = {name: (cell,) for name, cell in row.items() if name not in ("images", "score")}
+        found = ((name, cell) for name, cell in row.items() if name not in ("images", "score"))
+        kept = {name: (cell,) for name, cell in found if cell}  # small images lack a choice
         if row["images"] not in without:
             groups.setdefault(row["images"], []).append((kept, float(row["score"])))
     return list(groups.values())
