@@ -16,7 +16,7 @@ from ardor.spaces import Space, network
 
 @pytest.fixture
 def space() -> Space:
-    settings = {"image": (1, 8, 8), "classes": 3, "widths": (4, 4), "depth": 1}
+    settings = {"image": (1, 16, 16), "classes": 3, "widths": (4, 4), "depth": 1}
     return spaces.make("blocks", settings)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ardor import spaces
+from ardor import methods, spaces
 from ardor.bench.rivals.nets import cnn
 from ardor.errors import ArdorError
 from ardor.native import kernels
@@ -64,3 +64,15 @@ def test_larger_images_have_a_stage_more() -> None:
         for s in (32, 64)
     ]
     assert stages == [3, 4]
+
+
+@pytest.mark.parametrize(("side", "smaller"), [(8, 4), (16, 4), (32, 8)])
+def test_small_images_are_not_halved_at_once(side: int, smaller: int) -> None:
+    space = spaces.make("blocks", {"image": (1, side, side), "widths": (4, 4)})
+    assert ("stage1-half" in {choice.name for choice in space.choices}) == (side >= 16)
+    seen: list[int] = []
+    net = network(methods.make("random", space, {}).draw(1)[0])
+    pool = next(m for m in net.modules() if isinstance(m, torch.nn.AdaptiveAvgPool2d))
+    pool.register_forward_hook(lambda module, given, out: seen.append(given[0].shape[-1]))
+    net.eval()(torch.zeros(1, 1, side, side))
+    assert seen == [smaller]

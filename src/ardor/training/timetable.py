@@ -12,8 +12,8 @@ from ardor.schedules import round_at
 
 MEASURED = 4  # steps from which on their median is trusted; the first of them is slow
 RECENT = 50  # steps that tell how fast the machine is now
-AIM = 0.95  # of the time: machines are noisy, and the stage must end in time
-LEAST = 0.85  # of the time: a stage that would end sooner is made longer
+AIM = 0.97  # of the time: machines are noisy, and the stage must end in time
+LEAST = 0.93  # of the time: a stage that would end sooner is made longer
 WAITING = 0.1  # of the time: after it, fewer measured steps are enough
 LOOKING = 0.2  # of the time: to score held-out images, after an epoch and at the end
 SHORTEST = 0.25  # of an epoch: a shorter one at the end is not worth its validation
