@@ -110,9 +110,11 @@ weights learn before gates | searching/loop.py
 ? pipeline/images_apart:gates_learn_first searching/loop:gates
 -         if self.learning_gates and not joint:
 -             self.stage.add("gates", self.learner.gate_step(train, held_out, progress).terms)
--         loss = self.learner.step(train, progress, joint=self.learning_gates and joint)
+-         joint = joint and self.learning_gates and bool(self.learner.gates)
+-         loss = self.learner.step(train, progress, joint=joint)
 -         self.stage.add("train", loss.terms)
-+         loss = self.learner.step(train, progress, joint=self.learning_gates and joint)
++         both = joint and self.learning_gates and bool(self.learner.gates)
++         loss = self.learner.step(train, progress, joint=both)
 +         self.stage.add("train", loss.terms)
 +         if self.learning_gates and not joint:
 +             self.stage.add("gates", self.learner.gate_step(train, held_out, progress).terms)

@@ -116,7 +116,8 @@ def test_what_a_person_types_makes_the_run_that_was_measured(contender: str) -> 
 def test_no_contender_knows_the_images_from_before_and_all_have_the_same_time() -> None:
     for contender in ("ardor", "prior", "search"):
         config = layered(OWN[contender].layers(60.0, "fashion-mnist"))
-        assert config.method == {"name": "thompson", "without": ["fashion-mnist"]}
+        assert config.method["name"] == "thompson"
+        assert config.method["without"] == ["fashion-mnist"]
         assert config.time == 60.0
     config = layered(OWN["random"].layers(60.0, "fashion-mnist"))
     assert config.method == {"name": "random"}  # with nothing of the other method's

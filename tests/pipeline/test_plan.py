@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from ardor.cli import cli
 from ardor.data import Dataset, Images
 from ardor.pipeline.plan import FEW, IMAGES, Work, planned, search_share, shares, suited, usual
-from ardor.pipeline.resolve import resolved
+from ardor.pipeline.resolve import over_usual, resolved
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.verbs import resume
 from ardor.settings.merge import resolve
-from ardor.settings.presets import over_usual, preset
+from ardor.settings.presets import preset
 
 PHOTOS = preset("photos")
 
@@ -81,7 +81,9 @@ def test_what_names_no_space_and_no_method_is_over_the_usual_preset() -> None:
     assert over_usual({"seed": 1}) == (PHOTOS, {"seed": 1})
     named = {"method": {"name": "darts"}}
     assert over_usual(named, {"seed": 1}) == (named, {"seed": 1})
-    assert over_usual({"method": {"share": 0.5}})[0] == PHOTOS
+    assert over_usual({"method": {"share": 0.5}, "space": {"depth": 1}})[0] == PHOTOS
+    for other in ({"space": {"layout": "R"}}, {"method": {"select": "snr"}}):
+        assert over_usual(other) == (other,)
 
 
 def test_a_run_keeps_its_time_and_says_its_plan(tmp_path: Path) -> None:

@@ -137,8 +137,9 @@ def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
 
 def _layers(given: dict[str, Any], found: "Architecture | None" = None) -> "Layers":
     """The settings of a new run; each layer goes over those before it."""
+    from ardor.pipeline.resolve import over_usual
     from ardor.settings.merge import merge, read
-    from ardor.settings.presets import over_usual, preset
+    from ardor.settings.presets import preset
 
     layers = [preset(given["preset"])] if "preset" in given else []
     layers += [read(given["file"])] if "file" in given else []

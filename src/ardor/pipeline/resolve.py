@@ -11,9 +11,21 @@ from ardor.pruning.threshold import usual
 from ardor.runtime.device import find_device
 from ardor.settings.fields import complete
 from ardor.settings.merge import over_defaults, resolve
+from ardor.settings.presets import USUAL, preset
 from ardor.settings.sections import Config
 
 SIZES = ("image", "classes")  # settings of a space that follow from the images
+
+
+def over_usual(*layers: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The layers, over the usual preset unless they name or set another space or method."""
+    usual = preset(USUAL)
+    for section, find in (("space", spaces.find), ("method", methods.find)):
+        known = complete(section, find(usual[section]["name"]), {})
+        given = [layer[section] for layer in layers if section in layer]
+        if any(isinstance(own, Mapping) and not own.keys() <= known.keys() for own in given):
+            return layers
+    return (usual, *layers)
 
 
 def resolved(

@@ -10,11 +10,11 @@ from torch import nn
 from ardor import discover, spaces
 from ardor.models.model import Model
 from ardor.pipeline.changes import changed
+from ardor.pipeline.resolve import over_usual
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.runtime.progress import Progress, unwatched
 from ardor.settings.merge import bounded
-from ardor.settings.presets import over_usual
 
 Layer = Mapping[str, Any]
 Build = Callable[..., nn.Module]  # (image, classes, **settings): a space of one's own

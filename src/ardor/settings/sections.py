@@ -79,8 +79,7 @@ class TrainConfig(Fitting):
     variational: bool = True  # Gaussian weights, or plain; "auto": Gaussian if pruning is bounded
     kl: Amount = 1.0  # 1 is the ELBO
     kl_start: Share = 0.2  # the progress at which the KL begins to grow; 0.5 if "auto" is Gaussian
-    # Parameter of the Beta distribution that mixes images; 0: none; "auto": by passes and images
-    mixup: Amount | Literal["auto"] = 0.0
+    mixup: Amount | Literal["auto"] = 0.0  # of Beta(a, a); "auto": by passes and images; 0: none
     sparse: Share = 0.0  # of plain weights, set to zero little by little, the smallest first
     average: Share = 0.0  # momentum of the mean of weights over steps, e.g. 0.999; 0: no mean
     drop_path: Share = 0.0  # grows from zero to this rate at the end

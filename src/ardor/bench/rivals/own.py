@@ -33,11 +33,7 @@ class Way:
 
     def layers(self, seconds: float, source: str) -> tuple[Settings, Settings]:
         """The preset, and what goes over it."""
-        given = self.settings(seconds, source)
-        base = preset(self.preset) if self.preset else {}
-        if "name" in given.get("method", {}):  # no other method has the settings of the preset's
-            base = {name: section for name, section in base.items() if name != "method"}
-        return base, given
+        return preset(self.preset) if self.preset else {}, self.settings(seconds, source)
 
     def fit(self, task: Task) -> Outcome:
         """What a run ends with: the pruned network."""

@@ -1,7 +1,6 @@
 """Presets: named settings that come with Ardor."""
 
 import tomllib
-from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -31,10 +30,3 @@ def preset(name: str) -> dict[str, Any]:
     own = tomllib.loads((resources.files("ardor") / PRESETS / f"{name}.toml").read_text())
     base = own.pop("extends", None)
     return merge(preset(base), own) if base else own
-
-
-def over_usual(*layers: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The layers, over the usual preset unless one of them names a space or a method."""
-    sections = [layer.get(name) for layer in layers for name in ("space", "method")]
-    named = any("name" in section for section in sections if isinstance(section, Mapping))
-    return layers if named else (preset(USUAL), *layers)
