@@ -29,7 +29,7 @@ def build(
     classes: int,
     *,
     widths: Widths = (),  # channels of each stage, before any leave; (): by the size of the images
-    depth: Depth = 2,  # most blocks of a stage after the one that halves the image
+    depth: Depth = 1,  # most blocks of a stage after the one that halves the image
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,  # before the last layer
 ) -> nn.Module:
     """Stages of blocks, the mean over pixels, and a linear layer."""
