@@ -195,11 +195,11 @@ images that are measured are augmented | models/scores.py
 + __import__("ardor.data").data.augment(normalise(runtime.images(pixels)), ("erase",))
 images of a search are not augmented | searching/loop.py
 ? pipeline/images_apart:are_changed searching/loop:gates
-- augment(pixels, self.config.augment)
+- augment(pixels, mirror.decided(self.config.augment, mirrored=False))
 + pixels
 images of a training are not augmented | training/train.py
 ? pipeline/images_apart:are_changed training/train:learns
-- augment(self.normalise(pixels), self.config.augment)
+- augment(self.normalise(pixels), self.augmentations)
 + self.normalise(pixels)
 a net is measured by the statistics of its batch | models/scores.py
 ? pipeline/images_apart:as_it_is searching/loop:gates
@@ -241,12 +241,12 @@ the KL is of the first layer only | spaces/_base.py
 +             layers[0].log_var,
 the KL of a training is divided by the batch | training/train.py
 ? training/train:kl training/objective:penalties
-- to(self.runtime.device), len(self.images))
-+ to(self.runtime.device), self.size)
+- Batch(prepared, labels, len(self.images))
++ Batch(prepared, labels, self.size)
 the KL of a search is divided by the batch | searching/loop.py
 ? searching/loop:kl training/objective:penalties methods/vinnas:terms
 - to(self.runtime.device), len(images))
-+ to(self.runtime.device), self.size)
++ Batch(prepared, labels, self.size)
 the KL is divided twice | training/objective.py
 ? training/objective:penalties
 - / dataset_size for name, term
