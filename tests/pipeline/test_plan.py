@@ -30,7 +30,7 @@ def work(count: int, pace: float = 1e-3, side: int = 32, **changes: object) -> W
     return Work(config, images(count, side), STAGES, None, pace)
 
 
-@pytest.mark.parametrize("limit", [60.0, 300.0, 3600.0])
+@pytest.mark.parametrize("limit", [60.0, 300.0, 36_000.0])
 def test_the_stages_have_the_whole_time_and_no_more(limit: float) -> None:
     for of in (work(500), work(2 * IMAGES), work(500, method={"name": "darts"})):
         times, _ = shares(of, limit)
@@ -45,7 +45,7 @@ def test_few_images_or_little_time_are_not_searched_and_why_is_said() -> None:
     short, why = search_share(work(2 * IMAGES), 30.0)
     assert short == 0
     assert "passes over the images are too few" in why
-    assert search_share(work(2 * IMAGES), 3600.0)[0] > 0
+    assert search_share(work(2 * IMAGES), 36_000.0)[0] > 0
 
 
 def test_a_method_that_learns_by_gradients_is_always_searched_and_random_never() -> None:
@@ -54,7 +54,7 @@ def test_a_method_that_learns_by_gradients_is_always_searched_and_random_never()
 
 
 def test_a_training_goes_on_from_a_search_and_is_from_scratch_without() -> None:
-    assert shares(work(2 * IMAGES), 3600.0)[0]["train"]["start"] == "search"
+    assert shares(work(2 * IMAGES), 36_000.0)[0]["train"]["start"] == "search"
     assert "start" not in shares(work(100), 60.0)[0]["train"]  # the default: scratch
 
 

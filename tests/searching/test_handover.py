@@ -26,7 +26,12 @@ from ardor.training.start import recalibrate_, take_
 SMALL = {"image": (1, 8, 8), "classes": 2}
 CELLS = Cells(**SMALL, layout="NRN", states=2, channels=4, ops="darts")
 SPACES = {
-    **{name: spaces.make(name, {**SMALL, "channels": 4}) for name in spaces.names()},
+    **{
+        name: spaces.make(
+            name, SMALL | ({"widths": (4, 4)} if name == "blocks" else {"channels": 4})
+        )
+        for name in spaces.names()
+    },
     "darts": CELLS,
     "vinnas": replace(CELLS, ops="vinnas", shared=False),
     "auxiliary": replace(CELLS, auxiliary=True),

@@ -25,7 +25,7 @@ LOOKS = 6  # passes over images that are not learned from: pruning, and scores a
 SIDES = (48, 32)  # that larger images are brought to, where there would be few passes
 FEW = 25  # passes, below which smaller images are better
 # A search by scores pays from so many images and passes on; it then takes this share of the time.
-IMAGES, PASSES, SEARCH = 5000, 60, 0.2
+IMAGES, PASSES, SEARCH = 20_000, 200, 0.2
 # Methods that learn by gradients have nothing to go by without a search.
 SEARCH_BY_GRADIENTS = 0.35
 
