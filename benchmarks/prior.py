@@ -4,14 +4,13 @@
 
 One network that a person might write, and each that differs from it in one choice, are trained on
 each set of images for the same CPU seconds on one thread, by the recipe of the preset `photos`; the
-score is minus the logarithm of the nll on held-out images of the training part. Test images are
+score is minus the nll on held-out images of the training part. Test images are
 never looked at. A line is added for each network: what was stopped goes on.
 """
 
 import argparse
 import csv
 import functools
-import math
 import tempfile
 import time
 from pathlib import Path
@@ -73,7 +72,7 @@ def add(name: str, root: Path, seconds: float, number: int) -> None:
     kept = networks()[number]
     options = {choice.name: kept[choice.name] for choice in space.choices}
     nll = scored(space.architecture(options), learned, held_out, classes, seconds, number)["nll"]
-    write(name, kept, -math.log(nll))
+    write(name, kept, -nll)
 
 
 @functools.cache

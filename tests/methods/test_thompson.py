@@ -140,7 +140,7 @@ def test_nothing_of_its_size_is_stronger_than_what_is_found(space: Space) -> Non
         )
         every[kept] = (worth, names)
     for most in (200, 400, 800):
-        method = alone(space, spread=1.0, max_weights=most)
+        method = alone(space, spread=1.0, max_cost=most)
         method.precision.copy_(free.precision), method.shift.copy_(free.shift)
         method.price.fill_(method.present_price())
         found = method.draw(1)[0]
@@ -152,6 +152,6 @@ def test_nothing_of_its_size_is_stronger_than_what_is_found(space: Space) -> Non
 
 
 def test_a_bound_that_nothing_keeps_leaves_the_smallest(space: Space) -> None:
-    method = alone(space, max_weights=1)
+    method = alone(space, max_cost=1)
     kept = method.draw(1)[0].options
     assert kept["stage1-block1"] == kept["stage2-block1"] == ("skip",)

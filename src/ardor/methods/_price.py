@@ -1,38 +1,38 @@
-"""What weights cost: the price at which the best architecture has few enough of them."""
+"""What a network costs, and the price at which the best architecture costs little enough.
+
+The cost is that of its weights, one each, and of its multiply-adds: ten for each that an image has
+on average for a pixel. So it does not depend on the size of the images.
+"""
 
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ardor.layers.mixed import squared_norm
-from ardor.spaces import Space
+from ardor.spaces import Net, Space
 
-PRICES = (0.0, *(10 ** (-8 + step / 20) for step in range(121)))  # of a weight
+PRICES = (0.0, *(10 ** (-8 + step / 20) for step in range(121)))  # of a unit of cost
+MULTIPLY_ADD = 10.0  # for a pixel, in weights
 
 
-class Sizes:
-    """How many weights are under each option of some choices, and how many under none."""
+class Costs:
+    """What is under each option of some choices costs, and what is under none."""
 
     @torch.no_grad()
     def __init__(self, space: Space, names: tuple[str, ...]) -> None:
-        net = space.build()
-        for weight in net.parameters():
-            weight.fill_(1.0)  # then a squared norm is a count
+        net = space.build().eval()
+        fill_with_costs_(net, space.image)
         norms = {c.name: net.weight_norms(c).sum(0) for c in space.choices if c.name in names}
         self.under: Mapping[str, Tensor] = {name: norms[name].double() for name in names}
         every = sum(float(norm.sum()) for norm in self.under.values())
         self.fixed = float(squared_norm(net)) - every
 
-    def of(self, kept: Mapping[str, int]) -> float:
-        """The weights of a network that keeps these options, by their places."""
-        return self.fixed + sum(float(self.under[name][at]) for name, at in kept.items())
-
     def price(self, strengths: Mapping[str, Tensor], most: float) -> float:
-        """The least price at which what is strongest for its price has at most so many weights.
+        """The least price at which what is strongest for its price costs at most so much.
 
-        Weights add up over choices, so that one price for all of them finds the strongest
-        architecture of its size (Everett 1963, "Generalized Lagrange multiplier method").
+        Costs add up over choices, so that one price for all of them finds the strongest
+        architecture of its cost (Everett 1963, "Generalized Lagrange multiplier method").
         """
         prices = torch.tensor(PRICES, dtype=torch.double)[:, None]
         total = torch.full((len(PRICES),), self.fixed, dtype=torch.double)
@@ -41,3 +41,18 @@ class Sizes:
             total += self.under[name][best]
         few = (total <= most).nonzero().flatten()
         return PRICES[int(few[0])] if len(few) else PRICES[-1]
+
+
+def fill_with_costs_(net: Net, image: tuple[int, int, int]) -> None:
+    """Sets every weight so that squared norms are costs: a weight works once for each output."""
+
+    def fill(layer: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
+        places = out[0, 0].numel() if out.dim() == 4 else 1
+        cost = 1 + MULTIPLY_ADD * places / (image[1] * image[2])
+        layer.weight.fill_(cost**0.5)  # type: ignore[operator]
+
+    layers = [layer for layer in net.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
+    hooks = [layer.register_forward_hook(fill) for layer in layers]
+    net(torch.zeros(1, *image))
+    for hook in hooks:
+        hook.remove()

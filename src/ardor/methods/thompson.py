@@ -1,7 +1,7 @@
 """Thompson sampling (1933) of architectures, with what was found on other images for a prior.
 
-What an architecture scores on held-out images, here minus the logarithm of its nll, is a sum over
-its options, each with a strength of its own:
+What an architecture scores on held-out images, here minus its nll, is a sum over its options, each
+with a strength of its own:
 
     score = base + sum of the strengths of what is kept + noise,   strengths ~ N(0, spread^2)
 
@@ -18,8 +18,8 @@ The evidence of other data sets comes first: the posterior of one is the prior o
 `_priors/`, a file for each space with what was trained, on which images, and how it scored. A score
 on other images counts as `share` of one, and sets of images that are named in `without` not at all.
 
-Where a network may have `max_weights` and no more, a weight has a price that is taken off the
-strengths: the least one at which the likeliest architecture is small enough.
+Where a network may cost `max_cost` and no more (`_price.py`), weights and multiply-adds have a
+price that is taken off the strengths: the least at which the likeliest one costs little enough.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ from ardor.bayes.draws import best_probability
 from ardor.bayes.regression import draw, evidence, posterior
 from ardor.layers.operations import ZERO
 from ardor.methods._base import Method, never_zero
-from ardor.methods._price import Sizes
+from ardor.methods._price import Costs
 from ardor.methods._priors import Known, known
 from ardor.settings.fields import Count, Rate, Share, Whole
 from ardor.spaces import Space
@@ -61,16 +61,16 @@ class Thompson(Method):
         self,
         space: Space,
         *,
-        spread: Rate = 0.1,  # standard deviation of a strength, before anything is known
+        spread: Rate = 0.05,  # standard deviation of a strength, before anything is known
         alike: Share = 0.5,  # correlation of an option's strengths in choices of the same options
-        noise: Rate = 0.1,  # of a score, where weights are shared
+        noise: Rate = 0.05,  # of a score, where weights are shared
         looks: Count = 8,  # architectures that are scored after an epoch
         share: Share = 0.25,  # what a score on other images counts, of one on these
         without: tuple[str, ...] = (),  # sets of images that the prior must know nothing of
-        max_weights: Whole = 0,  # of the network; 0: as many as it takes
+        max_cost: Whole = 0,  # of a network, see `_price.py`; 0: whatever it costs
     ) -> None:
         super().__init__(space)
-        self.spread, self.noise, self.looks, self.most = spread, noise, looks, max_weights
+        self.spread, self.noise, self.looks, self.most = spread, noise, looks, max_cost
         self.scored = self.choices("op", "edge")
         sizes = [len(choice.options) for choice in self.scored]
         self.places = dict(zip([c.name for c in self.scored], splits(sizes), strict=True))
@@ -81,19 +81,19 @@ class Thompson(Method):
         # What is known before any image is seen, for reports.
         self.register_buffer("prior_precision", self.precision.clone())
         self.register_buffer("prior_shift", self.shift.clone())
-        self.weighed = Sizes(space, tuple(self.places)) if max_weights else None
+        self.weighed = Costs(space, tuple(self.places)) if max_cost else None
         self.register_buffer("price", torch.tensor(self.present_price(), dtype=torch.double))
         self.register_buffer("prior_price", self.price.clone())
 
     def present_price(self) -> float:
-        """What a weight costs, by the strengths as they are known now."""
+        """The price of a unit of cost, by the strengths as they are known now."""
         if self.weighed is None:
             return 0.0
         mean, _ = posterior(self.precision.cpu(), self.shift.cpu())
         return self.weighed.price({n: mean[place] for n, place in self.places.items()}, self.most)
 
     def cost(self, name: str, price: Tensor) -> Tensor | float:
-        """What the weights under each option of a choice cost."""
+        """What is under each option of a choice costs, in units of strength."""
         return 0.0 if self.weighed is None else price.cpu() * self.weighed.under[name]
 
     def covariance(self, alike: float) -> Tensor:

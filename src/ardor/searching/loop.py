@@ -1,6 +1,5 @@
 """The search: one loop for every method, from a space and images to an architecture."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -227,9 +226,9 @@ class SearchLoop:
         return seen
 
     def score(self, architecture: Architecture) -> float:
-        """Minus the logarithm of its nll on a few held-out images."""
+        """Minus its nll on a few held-out images."""
         share = min(1.0, SCORED / len(self.held_out))
-        return -math.log(self.validation.measure(self.space.masks(architecture), share)["nll"])
+        return -self.validation.measure(self.space.masks(architecture), share)["nll"]
 
     def shrink(self) -> list[str]:
         """Removes candidates that the posterior has given up for long enough; their names."""
