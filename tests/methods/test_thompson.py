@@ -11,6 +11,7 @@ from ardor import spaces
 from ardor.architecture import Architecture
 from ardor.methods import _priors
 from ardor.methods.thompson import Thompson
+from ardor.models.sizes import multiply_adds
 from ardor.spaces import Space, network
 
 
@@ -117,14 +118,16 @@ def test_the_file_says_of_every_network_what_was_kept_of_each_choice() -> None:
             assert row[choice] in allowed
 
 
-def weights(space: Space, kept: Mapping[str, tuple[str, ...]]) -> int:
-    """The weights of convolutions and linear maps of a network."""
+def cost(space: Space, kept: Mapping[str, tuple[str, ...]]) -> float:
+    """The weights of convolutions and linear maps, and ten for each multiply-add for a pixel."""
     net = network(space.architecture(dict(kept)))
     layers = [m for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
-    return sum(layer.weight.numel() for layer in layers)
+    pixels = space.image[1] * space.image[2]
+    weights = sum(layer.weight.numel() for layer in layers)
+    return weights + 10 * multiply_adds(net, space.image) / pixels
 
 
-def test_nothing_of_its_size_is_stronger_than_what_is_found(space: Space) -> None:
+def test_nothing_of_its_cost_is_stronger_than_what_is_found(space: Space) -> None:
     torch.manual_seed(3)
     free = alone(space, spread=1.0)
     learned(free, {"stage1-half": "stride-pair", "stage1-block1": "pair", "stage2-block1": "5x5"})
@@ -139,16 +142,16 @@ def test_nothing_of_its_size_is_stronger_than_what_is_found(space: Space) -> Non
             for c, (n, (o,)) in zip(choices, names.items(), strict=True)
         )
         every[kept] = (worth, names)
-    for most in (200, 400, 800):
+    for most in (1200, 1600, 2400):
         method = alone(space, spread=1.0, max_cost=most)
         method.precision.copy_(free.precision), method.shift.copy_(free.shift)
         method.price.fill_(method.present_price())
         found = method.draw(1)[0]
-        size = weights(space, found.options)
+        size = cost(space, found.options)
         assert size <= most
         own = every[tuple(found.options[c.name][0] for c in choices)][0]
         better = [names for worth, names in every.values() if worth > own + 1e-6]
-        assert all(weights(space, whole | names) > size for names in better[:200])
+        assert all(cost(space, whole | names) > size for names in better[:200])
 
 
 def test_a_bound_that_nothing_keeps_leaves_the_smallest(space: Space) -> None:

@@ -4,6 +4,7 @@ The cost is that of its weights, one each, and of its multiply-adds: ten for eac
 on average for a pixel. So it does not depend on the size of the images.
 """
 
+import copy
 from collections.abc import Mapping
 
 import torch
@@ -45,14 +46,23 @@ class Costs:
 
 def fill_with_costs_(net: Net, image: tuple[int, int, int]) -> None:
     """Sets every weight so that squared norms are costs: a weight works once for each output."""
+    used = places(net, image)
+    for name, layer in net.named_modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            cost = 1 + MULTIPLY_ADD * used.get(name, 0) / (image[1] * image[2])
+            layer.weight.fill_(cost**0.5)
 
-    def fill(layer: nn.Module, given: tuple[Tensor, ...], out: Tensor) -> None:
-        places = out[0, 0].numel() if out.dim() == 4 else 1
-        cost = 1 + MULTIPLY_ADD * places / (image[1] * image[2])
-        layer.weight.fill_(cost**0.5)  # type: ignore[operator]
 
-    layers = [layer for layer in net.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
-    hooks = [layer.register_forward_hook(fill) for layer in layers]
-    net(torch.zeros(1, *image))
-    for hook in hooks:
-        hook.remove()
+def places(net: Net, image: tuple[int, int, int]) -> dict[str, int]:
+    """At how many places of an image each convolution or linear map is computed, by its name."""
+    found = {}
+
+    def note(name: str, out: Tensor) -> None:
+        found[name] = out[0, 0].numel() if out.dim() == 4 else 1
+
+    ghost = copy.deepcopy(net).to("meta")  # there nothing is native, and no layer is passed over
+    for name, layer in ghost.named_modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            layer.register_forward_hook(lambda _, given, out, name=name: note(name, out))
+    ghost(torch.zeros(1, *image, device="meta"))
+    return found
