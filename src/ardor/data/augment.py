@@ -51,7 +51,7 @@ def mixing(passes: float, images: int) -> float:
     """The strength of mixing that suits so many passes over so many images.
 
     Few images seen often are soon known by heart, and want much of it; many of them seen once in a
-    while want none (docs/results/recipe.md).
+    while want none.
     """
     return min(1.0, max(0.0, 10 * passes / images - 0.1))
 
