@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from ardor import spaces
+from ardor import methods, spaces
 from ardor.architecture import Architecture
 from ardor.methods import _priors
+from ardor.methods._price import Costs
 from ardor.methods.thompson import Thompson
 from ardor.models.sizes import multiply_adds
 from ardor.spaces import Space, network
@@ -158,3 +159,15 @@ def test_a_bound_that_nothing_keeps_leaves_the_smallest(space: Space) -> None:
     method = alone(space, max_cost=1)
     kept = method.draw(1)[0].options
     assert kept["stage1-block1"] == kept["stage2-block1"] == ("skip",)
+
+
+def test_the_cost_of_a_network_is_that_of_its_parts(space: Space) -> None:
+    choices = [choice for choice in space.choices if choice.kind == "op"]
+    whole = {c.name: c.options for c in space.choices if c.kind == "width"}
+    costs = Costs(space, tuple(choice.name for choice in choices))
+    for seed in range(6):
+        torch.manual_seed(seed)
+        kept = methods.make("random", space, {}).draw(1)[0].options
+        parts = [costs.under[c.name][c.options.index(kept[c.name][0])] for c in choices]
+        expected = cost(space, {**kept, **whole})
+        assert costs.fixed + float(sum(parts)) == pytest.approx(expected, rel=1e-5)
