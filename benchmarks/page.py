@@ -88,7 +88,7 @@ def front(results: Results) -> str:
         last = rows[-1] or {}
         words.append(f"{last['nonzero_params']:,.0f}" if "nonzero_params" in last else "-")
         lines.append(f"| {' | '.join(words)} |\n")
-    columns = (*FRONT.values(), "mean", f"mean, {short} minute", "parameters left")
+    columns = (*FRONT.values(), "mean", f"mean, {short} minute", "weights left, CIFAR-10")
     return head(f"{long} minutes", *columns) + "".join(lines)
 
 
