@@ -246,7 +246,7 @@ the KL of a training is divided by the batch | training/train.py
 the KL of a search is divided by the batch | searching/loop.py
 ? searching/loop:kl training/objective:penalties methods/vinnas:terms
 - to(self.runtime.device), len(images))
-+ Batch(prepared, labels, self.size)
++ to(self.runtime.device), self.size)
 the KL is divided twice | training/objective.py
 ? training/objective:penalties
 - / dataset_size for name, term
