@@ -293,7 +293,7 @@ gradients of a training are not clipped | training/train.py
 + pass
 no path is ever dropped | training/train.py
 ? training/train:as_long layers/mixed:drop
-- self.config.drop_path * self.stage.timetable.progress(epoch, 0)
+- self.config.drop_path * progress
 + 0.0
 the auxiliary head counts in full | training/objective.py
 ? training/objective:auxiliary training/train:learns
