@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ardor.errors import ArdorError
-from ardor.runtime import waiting
+from ardor.runtime import reuse, waiting
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
 from ardor.runtime.seeds import Streams
 
@@ -42,6 +42,7 @@ class Runtime:
         cls, device: str, seed: int, report: Callable[[Progress], None] = unwatched
     ) -> "Runtime":
         """Seeds everything random and finds the device."""
+        reuse.keep_pages()
         waiting.ask_late(torch.get_num_threads(), torch.ones(SEVERAL).exp)
         random.seed(seed)
         np.random.seed(seed)

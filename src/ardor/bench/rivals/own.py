@@ -12,6 +12,7 @@ from ardor.bench.grid import typed
 from ardor.bench.rivals.task import Outcome, Task
 from ardor.pipeline.resolve import flat
 from ardor.pipeline.verbs import run
+from ardor.runtime.progress import processor_seconds
 from ardor.settings.presets import preset
 
 Settings = Mapping[str, Any]
@@ -39,7 +40,7 @@ class Way:
         """What a run ends with: the pruned network."""
         begin = time.process_time()
         layers = (*self.layers(task.seconds, task.source), {"seed": task.seed})
-        with TemporaryDirectory() as place:
+        with TemporaryDirectory() as place, processor_seconds():
             found = run(task.path, *layers, folder=Path(place) / "run").metrics
         return Outcome(
             accuracy=found["test_accuracy"],
