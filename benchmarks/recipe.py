@@ -24,7 +24,7 @@ from ardor.settings.presets import preset
 from ardor.spaces import make
 
 # Images to learn from, and CPU seconds: few images seen often, and more of them seen less often.
-LENGTHS = ((600, 30.0), (6000, 90.0))
+LENGTHS = ((600, 30.0), (6000, 60.0))
 SET = "cifar10"
 CHANGED: Mapping[str, Mapping[str, Any]] = {
     "the preset": {},
@@ -70,7 +70,8 @@ def trained(
     names = changes.get("augment", preset("photos")["train"]["augment"])
     augment = ["flip" if name == "mirror" else name for name in names]
     space = make("blocks", {"image": tuple(learned.pixels.shape[1:]), "classes": len(classes)})
-    likeliest = Thompson(space, without=(SET,)).draw(1)[0]
+    own = preset("photos")["methods"]["thompson"]["method"]
+    likeliest = Thompson(space, without=(SET,), **own).draw(1)[0]
     settings = {**changes, "augment": augment}
     found = scored(likeliest, learned, held_out, classes, seconds, seed, **settings)
     return {name: found[name] for name in ("accuracy", "nll")}

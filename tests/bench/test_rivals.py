@@ -89,6 +89,28 @@ def test_what_is_done_is_not_done_again_and_a_table_says_so_far(
     assert [row["contender"] for row in whole] == ["ardor", "random", "cnn", "residual", "svm"]
 
 
+def test_what_an_earlier_result_has_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def measured(job: Job, images: Path) -> dict[str, float]:
+        made.append(job.name)
+        return {"accuracy": 0.9, "cpu_seconds": 1.0, "test_images": 359}
+
+    monkeypatch.setattr(bench, "in_own_process", measured)
+    asked = {"images": ("digits",), "time": "1m", "seeds": 1, "say": unheard}
+    first = rivals(tmp_path / "a", methods=("cnn",), command="once", **asked)
+    earlier = tmp_path / "a" / "results.json"
+    both = rivals(tmp_path / "b", methods=("cnn", "svm"), command="", earlier=earlier, **asked)
+    assert made == ["digits-1m-cnn-0", "digits-1m-svm-0"]
+    assert both["runs"][0] == first["runs"][0]
+    for content in ('{"format": 1, "runs": [{"images": "digits"}]}', '{"format": 1}', "{"):
+        (tmp_path / "bad.json").write_text(content)
+        with pytest.raises(ArdorError):
+            rivals(tmp_path / "c", command="", earlier=tmp_path / "bad.json", **asked)
+
+
 def test_the_plan_has_short_times_first_and_long_sets_once() -> None:
     planned = list(jobs(None, (), ("cnn",), ()))
     assert len(planned) == 2 * 2 * 5 + 1

@@ -61,9 +61,9 @@ def bench(
     """
     images = changes.pop("images", ())
     if name == "rivals":
-        check_options(name, table=table, results=results, chance=changes.pop("chance", None))
-        place = folder / name
-        return rivals(place, images=images, so_far=so_far, command=command, say=say, **changes)
+        check_options(name, table=table, chance=changes.pop("chance", None))
+        changes |= {"images": images, "earlier": results, "so_far": so_far}
+        return rivals(folder / name, command=command, say=say, **changes)
     check_options(name, images=images)
     if name not in APART:
         cells = grid.read(name, **changes)

@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from ardor.bench.rivals.task import Task
 from ardor.data import load
 from ardor.errors import ArdorError, unknown
 from ardor.reporting.evaluation import wilson
-from ardor.runtime.files import read_json, write, write_json
-from ardor.runtime.origin import about, commit
+from ardor.runtime.files import read_json, read_object, write, write_json
+from ardor.runtime.origin import FORMAT, about, commit
 from ardor.settings.fields import checked
 from ardor.settings.sections import SearchConfig
 
@@ -70,21 +70,25 @@ def rivals(
     images: Sequence[str] = (),
     methods: Sequence[str] = (),
     time: str | None = None,
+    earlier: Path | None = None,
     so_far: bool = False,
     command: str,
     say: Callable[[str], None],
 ) -> Measured:
     """Runs what is not done yet, or nothing; accuracies by images, time and contender.
 
-    `source` is the folder of the data sets, `methods` are contenders, `time` is "1m,5m" or so.
-    The result and its plots are in the folder after each run.
+    `source` is the folder of the data sets, `methods` are contenders, `time` is "1m,5m" or so; what
+    the `earlier` result has is done. The result and its plots are in the folder after each run.
     """
+    known = {} if earlier is None else known_runs(earlier)
     root = None if source is None else Path(source)
     given = time.split(",") if time else []
     minutes = [checked("", SearchConfig, {"time": each}).time / 60 for each in given]
     done: list[Measured] = []
     for job in jobs(seeds, images, methods, minutes):
         path = folder / "runs" / f"{job.name}.json"
+        if job.name in known and not path.exists():
+            write_json(path, known[job.name])
         if not path.exists() and not so_far:
             say(f"{job.name} ...")
             file = prepared(job.images, job.seed, root, folder)
@@ -99,6 +103,21 @@ def rivals(
             "leave --so-far out to run it",
         )
     return result(done, command)
+
+
+def known_runs(path: Path) -> dict[str, Measured]:
+    """The runs in an earlier result, by the names of their jobs."""
+    content = read_object(path, FORMAT)
+    keys = [each.name for each in fields(Job)]
+    try:
+        runs = [dict(run) for run in content["runs"]]
+        result(runs, "")  # complete as those that are made now
+        return {Job(**{key: run[key] for key in keys}).name: run for run in runs}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArdorError(
+            f"'{path}' is no result of the bench 'rivals'",
+            "leave --results out: the bench then makes its runs anew",
+        ) from error
 
 
 def keep(folder: Path, found: Measured) -> None:
