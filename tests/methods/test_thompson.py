@@ -96,6 +96,27 @@ def test_a_set_that_is_left_out_leaves_nothing_behind(
     assert torch.equal(without, Thompson(space).precision)
 
 
+def test_without_other_evidence_the_network_found_by_hand_is_the_likeliest() -> None:
+    space = spaces.make("blocks", {"image": (3, 32, 32)})
+    by_hand = _priors.believed("blocks")
+    found = Thompson(space, without=tuple(names())).draw(1)[0].options
+    assert {name: found[name] for name in by_hand} == by_hand
+    doubted = Thompson(space, without=tuple(names()), belief=0.0)
+    assert not doubted.shift.any()
+
+
+def test_what_other_images_showed_can_be_stronger_than_what_was_found_by_hand(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {"stage1-half": "pool-3x3", "stage1-block1": "skip"}
+    lines = [{"images": "a", "score": "0", **one}]
+    lines += [{"images": "a", "score": "0.5", **one, "stage1-block1": "pair"}]
+    monkeypatch.setattr(_priors, "rows", lambda space: lines)
+    found = Thompson(space).draw(1)[0].options
+    assert found["stage1-block1"] == ("pair",)
+    assert found["stage1-half"] == ("pool-3x3",)
+
+
 def test_a_space_without_a_prior_begins_with_none_it_favours(space: Space) -> None:
     cells = spaces.make("cells", {"layout": "R", "states": 1})
     shares = Thompson(cells).probabilities()

@@ -17,6 +17,8 @@ epoch is its own: weights get better all the time.
 The evidence of other data sets comes first: the posterior of one is the prior of the next. It is in
 `_priors/`, a file for each space with what was trained, on which images, and how it scored. A score
 on other images counts as `share` of one, and sets of images that are named in `without` not at all.
+The first network of a file was found by hand, and the others are its neighbours: its options are
+taken to be stronger by `belief`, or the luckiest of many neighbours would pass for the best.
 
 Where a network may cost `max_cost` and no more (`_price.py`), weights and multiply-adds have a
 price that is taken off the strengths: the least at which the likeliest one costs little enough.
@@ -37,8 +39,8 @@ from ardor.bayes.regression import draw, evidence, posterior
 from ardor.layers.operations import ZERO
 from ardor.methods._base import Method, never_zero
 from ardor.methods._price import Costs
-from ardor.methods._priors import Known, known
-from ardor.settings.fields import Count, Rate, Share, Whole
+from ardor.methods._priors import Known, believed, known
+from ardor.settings.fields import Amount, Count, Rate, Share, Whole
 from ardor.spaces import Space
 
 NEGLIGIBLE = 0.001  # probability of being the best
@@ -65,7 +67,8 @@ class Thompson(Method):
         alike: Share = 0.5,  # correlation of an option's strengths in choices of the same options
         noise: Rate = 0.05,  # of a score, where weights are shared
         looks: Count = 8,  # architectures that are scored after an epoch
-        share: Share = 0.25,  # what a score on other images counts, of one on these
+        share: Rate = 1.0,  # what a score on other images counts, of one on these
+        belief: Amount = 0.03,  # mean strength of the options of the file's first network
         without: tuple[str, ...] = (),  # sets of images that the prior must know nothing of
         max_cost: Whole = 0,  # of a network, see `_price.py`; 0: whatever it costs
     ) -> None:
@@ -75,8 +78,9 @@ class Thompson(Method):
         sizes = [len(choice.options) for choice in self.scored]
         self.places = dict(zip([c.name for c in self.scored], splits(sizes), strict=True))
         self.register_buffer("precision", torch.linalg.inv(self.covariance(alike) * spread**2))
-        self.register_buffer("shift", torch.zeros(sum(sizes), dtype=torch.double))
-        for group in known(discover.name_of(type(space)), without):
+        name = discover.name_of(type(space))
+        self.register_buffer("shift", self.precision @ (belief * self.features(believed(name))))
+        for group in known(name, without):
             self.add(*self.seen(group), noise / share**0.5)
         # What is known before any image is seen, for reports.
         self.register_buffer("prior_precision", self.precision.clone())

@@ -1,7 +1,7 @@
 """What was found on other images: one file for each space, a line for each network trained."""
 
 import csv
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 
 from ardor.architecture import Options
@@ -13,11 +13,20 @@ def known(space: str, without: Collection[str] = ()) -> list[Known]:
     """The scores in the file of a space, by sets of images; none where there is no file."""
     groups: dict[str, Known] = {}
     for row in rows(space):
-        found = ((name, cell) for name, cell in row.items() if name not in ("images", "score"))
-        kept = {name: (cell,) for name, cell in found if cell}  # small images lack a choice
         if row["images"] not in without:
-            groups.setdefault(row["images"], []).append((kept, float(row["score"])))
+            groups.setdefault(row["images"], []).append((kept(row), float(row["score"])))
     return list(groups.values())
+
+
+def believed(space: str) -> Options:
+    """What the first line of the file keeps, from which the others were made; {} without a file."""
+    return next(map(kept, rows(space)), {})
+
+
+def kept(row: Mapping[str, str]) -> Options:
+    """What a line keeps of each choice."""
+    found = ((name, cell) for name, cell in row.items() if name not in ("images", "score"))
+    return {name: (cell,) for name, cell in found}
 
 
 def rows(space: str) -> list[dict[str, str]]:
