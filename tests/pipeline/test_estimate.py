@@ -93,6 +93,16 @@ def test_a_dry_search_times_the_search_alone() -> None:
     assert "about 0 s" in shown
 
 
+def test_a_dry_run_with_a_time_says_how_many_epochs_fit_into_it() -> None:
+    found = json.loads(ardor("run", "images.npz", "--time", "1m", "--dry-run", "--json").stdout)
+    train = found["train"]
+    assert train["seconds"] <= 60
+    epoch = train["steps"] * train["step_seconds"] + train["between_seconds"]
+    assert (train["epochs"] - 1) * epoch < 60
+    assert train["epochs"] < 99_999
+    assert found["search"]["epochs"] == 0  # a hundred images are too few
+
+
 def test_a_dry_search_counts_no_more_images_than_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -145,6 +145,8 @@ def estimate_table(found: Mapping[str, Any]) -> Group:
             made = (
                 f"{of['epochs']} epochs of {of['steps']} steps of {late:.3g} s{warm}"
                 f" and {of['between_seconds']:.3g} s after each"
+                if of["epochs"]
+                else "no epochs"
             )
             rows.append((stage, f"about {duration(of['seconds'])}", needed, made))
             if of["accumulate"] > 1:

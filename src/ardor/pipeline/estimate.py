@@ -18,7 +18,7 @@ from ardor import methods
 from ardor.architecture import Architecture
 from ardor.data import Dataset, Images
 from ardor.models.scores import logits_of
-from ardor.pipeline.plan import Plan, planned
+from ardor.pipeline.plan import Plan, likeliest, planned
 from ardor.pipeline.resolve import (
     check_epochs,
     check_scratch,
@@ -90,10 +90,9 @@ def of_search(config: Config, images: Dataset, folder: Path) -> dict[str, Any]:
 def of_training(
     config: Config, images: Dataset, folder: Path, given: Architecture | None
 ) -> dict[str, Any]:
-    """The training of an architecture, given or drawn at random, at the final network's size."""
+    """The training of an architecture at the final network's size: given, or one to expect."""
     runtime = Runtime.start(config.device, config.seed)
-    final = final_space(config)
-    architecture = final.adopted(given or methods.make("random", final, {}).draw(1)[0])
+    architecture = final_space(config).adopted(given or expected(config))
     parts = split_validation(images.train, config.train, config.seed)
     loop = TrainLoop(architecture, parts, config.train, folder, runtime)
     need, timetable = fitted("train", loop), loop.stage.timetable
@@ -101,6 +100,13 @@ def of_training(
         return estimated(timetable, need, 0.0, 0.0, 0.0)
     early, late = step_seconds(loop, lambda: loop.step(loop.images[torch.arange(loop.size)]))
     return estimated(timetable, need, early, late, scoring_time(loop, loop.validation))
+
+
+def expected(config: Config) -> Architecture:
+    """The likeliest where there is a prior, and otherwise one drawn at random."""
+    if methods.find(config.method["name"]).learns_by_scores:
+        return likeliest(config)
+    return methods.make("random", searched_space(config), {}).draw(1)[0]
 
 
 def step_seconds(loop: Loop, step: Callable[[], object]) -> tuple[float, float]:
@@ -148,7 +154,7 @@ def estimated(
     """The estimate and the times it was made of; `scoring` is for all held-out images."""
     return {
         "seconds": total(timetable, early, late, between, scoring),
-        "epochs": timetable.epochs,
+        "epochs": timetable.epochs if not timetable.time else fitting(timetable, late, between),
         "steps": timetable.steps,
         "warmup_step_seconds": early,
         "step_seconds": late,
@@ -156,6 +162,12 @@ def estimated(
         "ranking_seconds": timetable.step_times.looks * scoring,
         **need,
     }
+
+
+def fitting(timetable: Timetable, late: float, between: float) -> int:
+    """How many epochs fit into the time of a stage."""
+    epoch = timetable.steps * late + between
+    return min(timetable.epochs, ceil(timetable.time / epoch) if epoch else timetable.epochs)
 
 
 def total(timetable: Timetable, early: float, late: float, between: float, scoring: float) -> float:

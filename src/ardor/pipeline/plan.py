@@ -142,16 +142,19 @@ def search_share(work: Work, seconds: float) -> tuple[float, str]:
 def seconds_per_image(config: Config, images: data.Dataset, given: Architecture | None) -> float:
     """The time of a training step of the architecture that is likeliest now, for each image."""
     runtime = Runtime.start(config.device, config.seed)
-    if given is None:
-        method = methods.make(config.method["name"], searched_space(config), unnamed(config.method))
-        given = method.draw(1)[0]
-    architecture = final_space(config).adopted(given)
+    architecture = final_space(config).adopted(given or likeliest(config))
     parts = split_validation(images.train, config.train, config.seed)
     with tempfile.TemporaryDirectory() as folder:
         scratch = config.train.model_copy(update={"start": "scratch"})
         loop = TrainLoop(architecture, parts, scratch, Path(folder), runtime)
         seconds = timed(lambda: loop.step(loop.images[torch.arange(loop.size)]))
     return seconds / loop.size
+
+
+def likeliest(config: Config) -> Architecture:
+    """What the method would keep now."""
+    method = methods.make(config.method["name"], searched_space(config), unnamed(config.method))
+    return method.draw(1)[0]
 
 
 def left_for_training(config: Config, spent: float) -> float:
