@@ -2,16 +2,17 @@
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass
 from math import ceil, floor
-from statistics import median_low
+from statistics import fmean, median_low
 from typing import Any
 
 from ardor.schedules import round_at
 
 MEASURED = 4  # steps from which on their median is trusted; the first of them is slow
-RECENT = 50  # steps that tell how fast the machine is now
+RECENT = 200  # steps that tell how fast the machine is now
+OFTEN = 0.01  # of the time: between two changes of a schedule
 AIM = 0.97  # of the time: machines are noisy, and the stage must end in time
 LEAST = 0.93  # of the time: a stage that would end sooner is made longer
 WAITING = 0.1  # of the time: after it, fewer measured steps are enough
@@ -88,8 +89,8 @@ class StepTimes:
         """A step before, or after, steps get slower."""
         early, after = self._steps
         if not late or (len(after) < MEASURED and early):
-            return (self.slower if late else 1.0) * (median_low(early) if early else 0.0)
-        return median_low(after) if after else 0.0
+            return (self.slower if late else 1.0) * typical(early)
+        return typical(after)
 
     def between(self) -> float:
         """Seconds between two epochs: the latest, as later ones may be slower."""
@@ -110,6 +111,13 @@ class StepTimes:
         return seconds + (ceil(length.epochs) - epoch) * self.between() + self.looks * self.look()
 
 
+def typical(seconds: Collection[float]) -> float:
+    """The time of a step: the mean, as steps to come take it too; of few, whatever most took."""
+    if len(seconds) < RECENT:
+        return median_low(seconds) if seconds else 0.0
+    return fmean(seconds)
+
+
 class Timetable:
     """The steps of a stage, epoch by epoch, and the time that it may take."""
 
@@ -120,6 +128,7 @@ class Timetable:
         self.step_times = step_times or StepTimes()
         self.length = Length(float(epochs))
         self.fitted = not time  # whether it is known how many epochs there will be
+        self._looked = 0.0  # seconds of the stage when it was last seen whether they still fit
         self.share = 1.0  # of the held-out images that are scored
 
     @property
@@ -146,18 +155,20 @@ class Timetable:
         return self.step_times.left(self.length, epoch + step / self.steps, epoch, self.steps)
 
     def fit(self, epoch: int, step: int, spent: float) -> bool:
-        """Changes the length if the stage would end too late or too early; whether it did."""
+        """Changes the length if the stage would end too late or too early; whether it is new."""
         enough = self.step_times.seen >= (MEASURED if spent < WAITING * self.time else 2)
         if not self.time or not enough or step == self.steps_of(epoch):
             return False
-        first, before = not self.fitted, self.length.epochs
+        first = not self.fitted
         if first:
             self._look()
-        self.fitted = True
+        elif spent < self._looked + OFTEN * self.time:
+            return False
+        self.fitted, self._looked = True, spent
         end = spent + self.left(epoch, step, spent)
         if first or not LEAST * self.time <= end <= self.time:
             self._fit(epoch, epoch + step / self.steps, AIM * self.time - spent)
-        return first or self.length.epochs != before
+        return first
 
     def _look(self) -> None:
         """Has fewer held-out images looked at, where that would take too much of the time."""
