@@ -50,6 +50,9 @@ FIGURES = {
 }
 
 
+UNLESS_NONE = ("against_odds", "taken_out")  # figures of which a zero is no news
+
+
 def metrics_table(
     metrics: Mapping[str, Any],
     exported: Sequence[Sequence[str]] = (),
@@ -63,10 +66,11 @@ def metrics_table(
     if metrics.get("held_out_images") == 0:
         rows.append(("accuracy", "not measured: no test images, and none held out of the training"))
     for key, (text, form) in FIGURES.items():
-        if key in metrics:
+        if key in metrics and not (key in UNLESS_NONE and metrics[key] == 0):
             before = metrics.get(f"trained_{key}") if key != "test_accuracy" else None
-            past = "" if before is None else f"{form.format(before)} -> "
-            rows.append((text, past + form.format(_plain(key, metrics[key]))))
+            now = form.format(_plain(key, metrics[key]))
+            past = "" if before is None else form.format(before)
+            rows.append((text, f"{past} -> {now}" if past not in ("", now) else now))
     rows += [(f"exported as {name}", f"{file}, {size} bytes") for name, file, size, *_ in exported]
     stages = metrics.get("stages", {})
     rows += [(f"time of {stage}", duration(cost["seconds"])) for stage, cost in stages.items()]
