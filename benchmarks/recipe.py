@@ -37,8 +37,8 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "no smoothing of labels": {"smoothing": 0.0},
     "four times the weight decay": {"weight_decay": 2e-3},
     "adamw": {"optimiser": "adamw", "rate": 3e-3, "weight_decay": 1e-2},
-    "all weights, none made zero": {"sparse": 0.0},
-    "four fifths of the weights zero": {"sparse": 0.8},
+    "all weights, none made zero": {"max_weights": 0},
+    "half as many weights that are not zero": {"max_weights": 5400},
 }
 
 

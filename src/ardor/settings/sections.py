@@ -80,7 +80,7 @@ class TrainConfig(Fitting):
     kl: Amount = 1.0  # 1 is the ELBO
     kl_start: Share = 0.2  # the progress at which the KL begins to grow; 0.5 if "auto" is Gaussian
     mixup: Amount | Literal["auto"] = 0.0  # of Beta(a, a); "auto": by passes and images; 0: none
-    sparse: Share = 0.0  # of plain weights, set to zero little by little, the smallest first
+    max_weights: int = Field(default=0, ge=0, le=10**12)  # left of plain ones in the end; 0: all
     average: Share = 0.0  # momentum of the mean of weights over steps, e.g. 0.999; 0: no mean
     drop_path: Share = 0.0  # grows from zero to this rate at the end
     auxiliary_weight: Amount = 0.4  # of the auxiliary head's loss, where the network has one

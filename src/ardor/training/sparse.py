@@ -21,12 +21,13 @@ def share_at(progress: float, final: float) -> float:
 
 
 class Sparse:
-    """The masks of a network that is made sparse; they follow from its weights alone."""
+    """The masks of a network that is to have no more than so many weights; they follow from it."""
 
-    def __init__(self, net: nn.Module, final: float) -> None:
-        self.net, self.final = net, final
+    def __init__(self, net: nn.Module, most: int) -> None:
+        self.net = net
         self.names = list(noise(net))
         self._weights = self.weights_of(net)
+        self.final = max(0.0, 1 - most / sum(weight.numel() for weight in self._weights))
         self._masks = [torch.ones_like(weight) for weight in self._weights]
 
     def weights_of(self, net: nn.Module) -> list[Tensor]:

@@ -105,8 +105,8 @@ class TrainLoop:
         self.unpruned = [weight.detach() != 0 for weight in self.weights] if pruned else []
         self.optimiser = weight_optimiser(self.net, config)
         self.average = Average(self.net, config.average) if config.average else None
-        thinned = config.sparse and not config.variational and pruned is None
-        self.sparse = Sparse(self.net, config.sparse) if thinned else None
+        thinned = config.max_weights and not config.variational and pruned is None
+        self.sparse = Sparse(self.net, config.max_weights) if thinned else None
         self.size = min(config.batch, len(self.images))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
         self.stage = ResumableLoop(
