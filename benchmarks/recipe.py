@@ -24,7 +24,7 @@ from ardor.settings.presets import preset
 from ardor.spaces import make
 
 # Images to learn from, and CPU seconds: few images seen often, and more of them seen less often.
-LENGTHS = ((600, 30.0), (6000, 60.0))
+LENGTHS = ((600, 20.0), (6000, 40.0))
 SET = "cifar10"
 CHANGED: Mapping[str, Mapping[str, Any]] = {
     "the preset": {},
