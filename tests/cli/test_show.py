@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from reporting.test_page import EVIL, Page, evil_choices
 
+from ardor import spaces
 from ardor.architecture import Architecture, choices_to_json
 from ardor.cli import cli
 from ardor.errors import ArdorError
@@ -223,3 +224,20 @@ def test_names_and_numbers_of_strangers_do_no_harm(tmp_path: Path) -> None:
     assert page.tags.count("details") == 2
     assert page.text.count(EVIL) >= 5
     assert "inf" not in page.text.replace("info", "")
+
+
+def test_channels_are_counted_and_only_where_some_have_left(tmp_path: Path) -> None:
+    space = spaces.make("blocks", {"image": (1, 8, 8), "classes": 2, "widths": [4, 4]})
+    kept = {choice.name: choice.options[:1] for choice in space.choices}
+    kept |= {"stage1-width": tuple("0123"), "stage2-width": ("0", "2", "3")}
+    content = {
+        **space.architecture(kept).to_json(),
+        "choices": choices_to_json(space.choices),
+        "strengths": {"stage1-block1": {"skip": {"mean": 0.5, "prior": 0.25}}},
+    }
+    shown = show(tmp_path, content)
+    assert shown.stdout.splitlines()[0].endswith("before")
+    widths = [row for row in rows(shown) if "width" in row[0]]
+    assert [row[:4] for row in widths] == [["stage2-width", "", "", "3 of 4"]]
+    every = [row for row in rows(show(tmp_path, content, "--all")) if "width" in row[0]]
+    assert len(every) == 7

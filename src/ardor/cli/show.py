@@ -24,6 +24,7 @@ from ardor.reporting.runners_up import others, verdict
 T = TypeVar("T")
 Numbers = dict[str, FiniteFloat]
 COLUMNS = ("cell", "state", "from", "operation", "certainty")
+HEADS = {"probability before": "before"}  # beside "certainty", in a table of 80 columns
 
 
 def shown(content: Mapping[str, Any], *, every: bool, runners_up: int | None) -> Group:
@@ -65,6 +66,7 @@ def architecture_table(
         return table("", COLUMNS, [(*row[:4], share(row[4])) for row in listed])
     words = quantities(strong)
     odd = {(one.choice, one.kept): one for one in against_odds(choices, found.options, sure)}
+    channels = {choice.name: choice for choice in choices if choice.kind == "width"}
     rows = [
         (
             *place(one, links.get(one.choice)),
@@ -72,9 +74,19 @@ def architecture_table(
         )
         + tuple(compact(one.strength[q]) if q in one.strength else "" for q in words)
         for one in candidates(found, choices, sure, strong)
-        if every or one.kept
+        if every or (one.kept and one.choice not in channels)
     ]
-    return table("", (*COLUMNS, *words.values()), rows)
+    rows += [] if every else widths(found, list(channels.values()), len(words))
+    return table("", (*COLUMNS, *(HEADS.get(word, word) for word in words.values())), rows)
+
+
+def widths(found: Architecture, channels: Sequence[Choice], more: int) -> list[tuple[str, ...]]:
+    """A row for each choice of channels of which some have left, with as many empty columns."""
+    return [
+        (choice.name, "", "", f"{len(kept)} of {len(choice.options)}", *[""] * (1 + more))
+        for choice in channels
+        if len(kept := found.options.get(choice.name, ())) < len(choice.options)
+    ]
 
 
 def place(one: Candidate, link: Choice | None) -> tuple[str, str, str, str]:
