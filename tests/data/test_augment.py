@@ -108,6 +108,18 @@ def test_crop_moves_each_image_by_up_to_an_eighth_and_repeats_its_border() -> No
     assert moved[i, 0, :, 12].tolist() == [*range(3, 17), 16, 16]
 
 
+def test_crop_moves_small_images_by_parts_of_a_pixel_up_to_an_eighth() -> None:
+    rows = torch.arange(1.0, 9).reshape(1, 1, 8, 1).expand(300, 1, 8, 12)
+    columns = torch.arange(1.0, 13).reshape(1, 1, 1, 12).expand(300, 1, 8, 12)
+    moved = drawn(torch.cat([rows, columns], 1), "crop")
+    for found, most in ((moved[:, 0, 4, 6] - 5, 1.0), (moved[:, 1, 4, 6] - 7, 1.5)):
+        assert 0.9 * most < found.max() <= most + 1e-5
+        assert -most - 1e-5 <= found.min() < -0.9 * most
+        assert abs(found.mean()) < 0.2 * most
+        assert len(found.round(decimals=3).unique()) > 100
+    assert moved[:, 0].max() == 8  # beyond the border it is repeated
+
+
 def test_flip_mirrors_half_of_the_images_whole() -> None:
     images = torch.randn(2000, 2, 3, 5)
     changed = drawn(images, "flip")

@@ -21,6 +21,7 @@ ERASE_ASPECT = (0.3, 3.3)
 ERASE_TRIES = 10  # a rectangle fits a square image with probability 0.97: ten hardly ever fail
 ZOOM_AREA = (0.4, 1.0)  # of the image; from 0.08 on, as in the paper, small networks learn little
 BRIGHTNESS = (0.8, 1.2)
+SMALL = 16  # pixels of a side, below which images are moved by parts of a pixel
 
 
 def augment(images: Tensor, names: Sequence[str]) -> Tensor:
@@ -59,9 +60,13 @@ def mixing(passes: float, images: int) -> float:
 def crop(images: Tensor) -> Tensor:
     """Each image moved by up to an eighth of its side, its border repeated where it moved away.
 
-    The paper fills with black; zeros in normalised images would be grey, as in no test image.
+    The paper fills with black; zeros in normalised images would be grey, as in no test image. Small
+    images are moved by parts of a pixel: a whole one is much of what they show.
     """
     batch, _, height, width = images.shape
+    if min(height, width) < SMALL:
+        draws = torch.rand(2, batch, 1, device=images.device)
+        return _part(images, torch.ones_like(draws[0]), *_within((-0.25, 0.25), draws))
     down, right = max(1, height // 8), max(1, width // 8)
     padded = F.pad(images, (right, right, down, down), mode="replicate")
     tops, lefts = (torch.randint(2 * most + 1, (batch, 1)).tolist() for most in (down, right))
@@ -81,15 +86,11 @@ def flip(images: Tensor) -> Tensor:
 
 def zoom(images: Tensor) -> Tensor:
     """A random part of each image, of its shape, brought back to its size (bilinear)."""
-    batch, _, height, width = images.shape
+    batch = len(images)
     side = _within(ZOOM_AREA, torch.rand(batch, 1, device=images.device)).sqrt()
     # An image reaches from -1 to 1, so that its part may lie 1 - side off the middle.
     across, down = (1 - side) * _within((-1.0, 1.0), torch.rand(2, batch, 1, device=images.device))
-    columns = (side * _middles(width, images) + across)[:, None, :].expand(-1, height, -1)
-    rows = (side * _middles(height, images) + down)[:, :, None].expand(-1, -1, width)
-    where = torch.stack([columns, rows], 3).to(images.dtype)
-    # Within the outer half of a pixel at the border, only that pixel is known.
-    return F.grid_sample(images, where, padding_mode="border", align_corners=False)
+    return _part(images, side, across, down)
 
 
 def brightness(images: Tensor) -> Tensor:
@@ -130,6 +131,16 @@ AUGMENTATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "erase": erase,
     "cutout": cutout,
 }
+
+
+def _part(images: Tensor, side: Tensor, across: Tensor, down: Tensor) -> Tensor:
+    """A part of each image with that share of its side, so far off the middle; (batch, 1) each."""
+    height, width = images.shape[2:]
+    columns = (side * _middles(width, images) + across)[:, None, :].expand(-1, height, -1)
+    rows = (side * _middles(height, images) + down)[:, :, None].expand(-1, -1, width)
+    where = torch.stack([columns, rows], 3).to(images.dtype)
+    # Beyond the middles of the outer pixels, only those are known.
+    return F.grid_sample(images, where, padding_mode="border", align_corners=False)
 
 
 def _middles(length: int, like: Tensor) -> Tensor:
