@@ -54,7 +54,7 @@ def mixing(passes: float, images: int) -> float:
     Few images seen often are soon known by heart, and want much of it; many of them seen once in a
     while want none.
     """
-    return min(1.0, max(0.0, 10 * passes / images - 0.1))
+    return min(1.0, max(0.0, 5 * passes / images - 0.1))
 
 
 def crop(images: Tensor) -> Tensor:
