@@ -177,7 +177,7 @@ def test_without_validation_images_the_curve_says_so(run: Path) -> None:
 
 def test_a_number_of_parameters_picks_a_threshold(run: Path) -> None:
     posterior = content(run / "trained")
-    most = 700
+    most = 500
     found = json.loads(ardor("prune", run, "--max-params", most, "--json").stdout)
     points = json.loads((run / "curve.json").read_text())["points"]
     assert points[0]["params"] <= most < points[-1]["params"]

@@ -57,7 +57,7 @@ def run(tmp_path: Path, searched: Path) -> Path:
 @pytest.mark.parametrize("method", ["vinnas", "gdas"])
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_from_a_search_to_a_network_that_is_used(method: str, epochs: int, images: Path) -> None:
-    options = ["--method", method, "--epochs", "4", *TINY, "--set", f"train.epochs={epochs}"]
+    options = ["--method", method, "--epochs", "6", *TINY, "--set", f"train.epochs={epochs}"]
     result = json.loads(done("run", images, "--run", "run", *options, "--json").out)
     assert set(result["stages"]) == {"search", "train", "prune", "export", "evaluate", "report"}
     assert result["onnx_max_difference"] < 1e-4
