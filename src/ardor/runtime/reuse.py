@@ -1,7 +1,7 @@
 """Memory that one step gives back is there for the next one.
 
 glibc gives large blocks back to the system as soon as they are free, and the same step asks for
-them again: a third of the time of a small network was seen to go into new pages. What a person has
+them again: a fifth to a third of a step of a small network went into new pages. What a person has
 set themselves stays, and other allocators are left alone.
 """
 
