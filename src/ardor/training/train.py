@@ -106,7 +106,8 @@ class TrainLoop:
         self.optimiser = weight_optimiser(self.net, config)
         self.average = Average(self.net, config.average) if config.average else None
         thinned = config.max_weights and not config.variational and pruned is None
-        self.sparse = Sparse(self.net, config.max_weights) if thinned else None
+        sparse = Sparse(self.net, config.max_weights) if thinned else None
+        self.sparse = sparse if sparse and sparse.final else None  # no masks for a small network
         self.size = min(config.batch, len(self.images))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
         self.stage = ResumableLoop(
