@@ -39,7 +39,7 @@ def test_of_a_width_only_the_number_of_options_is_written() -> None:
 def test_an_individual_cell_says_its_kind_and_its_title() -> None:
     choices = Cells(layout="NRNN", shared=False).choices
     last = choices[-1]
-    assert last.place == Place("normal3", "normal", "normal cell 3", shrinks=False, joins=True)
+    assert last.place == Place("normal3", "normal", "normal cell 3", joins=True, complete=True)
     assert (last.source, last.target) == (2, 3)
     assert {c.place.shrinks for c in choices if c.place.kind == "reduce"} == {True}
     inputs = [c for c in choices if c.kind == "edge"]

@@ -33,6 +33,7 @@ class Place:
     title: str = "cell"  # "normal cell 3", for people
     shrinks: bool = False  # whether it halves the image: pools are normal there
     joins: bool = False  # whether it reads two cells and outputs all its nodes, not only the last
+    complete: bool = False  # whether nothing reaches a node but by the choices that lead there
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Choice:
     source: int | None = None  # the node that it reads; None for choices of inputs and widths
     target: int | None = None  # the node that it leads to
     families: tuple[Family, ...] = ()  # of the options, in their order; () if unknown
+    # The choice, and the option of it, that it stands in: it leaves with that option.
+    inside: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         if "." in self.name or len(set(self.options)) < 2 or self.copies < 1:
@@ -197,7 +200,8 @@ def _place(entry: Any) -> Place:
     """The place of a choice in a file."""
     name, kind, title = (_typed(entry[key], str) for key in ("name", "kind", "title"))
     shrinks, joins = (_typed(entry[key], bool) for key in ("shrinks", "joins"))
-    return Place(name, kind, title, shrinks, joins)
+    complete = _typed(entry.get("complete", False), bool)  # older files do not say it
+    return Place(name, kind, title, shrinks, joins, complete)
 
 
 def _numbers(count: Any) -> tuple[str, ...]:

@@ -43,6 +43,9 @@ class Method(nn.Module, ABC):
     hard: bool = False
     conv: type[nn.Conv2d] = nn.Conv2d  # the convolution that the operations are made of
     draws_zero: ClassVar[bool] = True  # whether the zero operation is an option like the others
+    empties: ClassVar[bool] = False  # whether all options of a choice may leave the supernet
+    clips: ClassVar[bool] = False  # whether the gates' gradient is clipped as that of the weights
+    refits: int = 1  # how often it is fitted again in an epoch, the last time at its end
     search: ClassVar[Mapping[str, Any]] = {}  # its own defaults for the search settings
 
     def __init__(self, space: Space) -> None:
@@ -92,8 +95,18 @@ class Method(nn.Module, ABC):
         """Further named terms, in nats for each image, however many images there are."""
         return {}
 
+    def after_step(self, rate: float) -> None:
+        """Called after each step of the gates: for a penalty that has no gradient where it ends.
+
+        `rate` is how far a gradient of one moves a gate in the end, momentum included.
+        """
+
     def refit(self, curvature: Curvature) -> None:
-        """Called after each epoch in which gates learn; what is not asked of it costs nothing."""
+        """Called `refits` times in an epoch in which gates learn; what is not asked is not made."""
+
+    def fell_with(self) -> Mapping[str, Mapping[str, str]]:
+        """Choice -> option -> what it fell with, of options that would have stayed by themselves."""
+        return {}
 
     def learn_from(self, score: Callable[[Architecture], float]) -> None:
         """Called after each epoch in which gates learn, if it learns by scores.
@@ -143,7 +156,7 @@ class Method(nn.Module, ABC):
     def scatter(self, choice: Choice, remaining: Tensor, removed: float = 0.0) -> Tensor:
         """An entry for each option, (..., options): `removed` for those that left the supernet."""
         full = remaining.new_full((*remaining.shape[:-1], len(choice.options)), removed)
-        at = torch.tensor(self.remaining(choice), device=remaining.device)
+        at = torch.tensor(self.remaining(choice), dtype=torch.long, device=remaining.device)
         return full.index_copy(-1, at, remaining)
 
     def choices(self, *kinds: str) -> list[Choice]:

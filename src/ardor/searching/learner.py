@@ -88,9 +88,13 @@ class Learner:
 
     def move_gates(self, progress: float) -> None:
         """Moves the gates along their gradients."""
-        share = RATES[self.config.gate_schedule](progress)
-        set_rate_(self.gate_optimiser, self.config.gate_rate * share)
+        rate = self.config.gate_rate * RATES[self.config.gate_schedule](progress)
+        set_rate_(self.gate_optimiser, rate)
+        if self.method.clips:
+            nn.utils.clip_grad_norm_(self.gates, self.config.clip)
         self.gate_optimiser.step()
+        has_momentum = isinstance(self.gate_optimiser, SGD)
+        self.method.after_step(rate / (1 - self.config.gate_momentum) if has_momentum else rate)
 
     def loss(self, batch: Batch, progress: float, micro_batches: int | None = None) -> Loss:
         """The objective on a batch, under one draw of the gates."""

@@ -17,7 +17,7 @@ from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, w
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
-from ardor.searching.shrink import in_a_row, leaving, take_out_, with_removed
+from ardor.searching.shrink import in_a_row, leaving, left_in, take_out_, with_removed
 from ardor.searching.undecided import ALL_KEPT, PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
@@ -127,6 +127,9 @@ class SearchLoop:
                 self.step(
                     *(self.batch(h, o, step) for h, o in zip(self.halves, orders, strict=True))
                 )
+                if self.learning_gates and self.ends_cycle(step):
+                    self.refit()
+                    self.shrink()
             self.finish_epoch()
 
     @property
@@ -171,6 +174,16 @@ class SearchLoop:
         loss = self.learner.step(train, progress, joint=joint)
         self.stage.add("train", loss.terms)
 
+    def ends_cycle(self, step: int) -> bool:
+        """Whether the method is fitted again within the epoch, after this step."""
+        steps, cycles = self.stage.timetable.steps_of(self.stage.epoch), self.method.refits
+        return step + 1 < steps and (step + 1) * cycles // steps > step * cycles // steps
+
+    def refit(self) -> None:
+        """Lets the method fit what it does not learn by gradients."""
+        with self.learner.drawing():
+            self.method.refit(self.learner.curvature(self.few_batches))
+
     def begin_round(self) -> None:
         """When a round begins: keeps the last posterior, and starts weights and gates anew."""
         if self.stage.round == int(self.selection.rounds.ended):
@@ -192,14 +205,14 @@ class SearchLoop:
         with self.learner.drawing():
             gates = self.method.sample(1, self.stage.round_progress)
         held_out = self.validation.after_epoch(gates)
-        seen, left = {}, []
+        seen = {}
         if self.learning_gates:
-            with self.learner.drawing():
-                self.method.refit(self.learner.curvature(self.few_batches))
-                if self.method.learns_by_scores:
+            self.refit()
+            if self.method.learns_by_scores:
+                with self.learner.drawing():
                     self.method.learn_from(self.score)
             seen["watch"] = self.examine(1 - held_out["accuracy"])
-            left = self.shrink() if self.config.shrink and not self.monitor.in_doubt else []
+            self.shrink()
         posterior = self.selection.now(learning=self.learning_gates)
         shares = probabilities(posterior)
         with self.runtime.apart(5):
@@ -211,7 +224,7 @@ class SearchLoop:
             certainty=certainty(kept, shares),
             probabilities=shares,
             strengths=strengths(posterior),
-            left=left,
+            left=left_in(self.method.removed, self.stage.epoch + 1),
             **({"widths": wide} if (wide := widths(posterior)) else {}),
             **seen,
         )
@@ -230,8 +243,10 @@ class SearchLoop:
         share = min(1.0, SCORED / len(self.held_out))
         return -self.validation.measure(self.space.masks(architecture), share)["nll"]
 
-    def shrink(self) -> list[str]:
-        """Removes candidates that the posterior has given up for long enough; their names."""
+    def shrink(self) -> None:
+        """Removes candidates that the posterior has given up for long enough."""
+        if not self.config.shrink or self.monitor.in_doubt:
+            return
         facts = self.stage.facts
         with self.learner.drawing():
             facts["given_up"] = in_a_row(self.method, facts.get("given_up", {}))
@@ -240,7 +255,6 @@ class SearchLoop:
             facts["gone"] = with_removed(self.method.removed, left, self.stage.epoch + 1)
             self.take_out(facts["gone"])
             self.stage.tell(f"candidates given up and taken out: {len(left)}")
-        return [f"{choice.name}: {option}" for choice, option in left]
 
     def take_out(self, removed: Epochs) -> None:
         """Removes candidates from net, posterior and optimiser; the others are unchanged."""

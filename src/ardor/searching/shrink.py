@@ -28,7 +28,7 @@ def in_a_row(method: Method, before: Epochs) -> Epochs:
 
 
 def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, str]]:
-    """The options given up for `patience` epochs, except the likeliest of each choice.
+    """The options given up for `patience` epochs; of most methods all but a choice's likeliest.
 
     Zero stays too: it has no weights, and removing it would make nothing faster.
     """
@@ -39,7 +39,7 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
         ripe = {o for o, epochs in rows.get(choice.name, {}).items() if epochs >= patience}
         if ripe:
             likeliest = max(there, key=mean_score(shares[choice.name]).__getitem__)
-            options = [choice.options[at] for at in there if at != likeliest]
+            options = [choice.options[at] for at in there if method.empties or at != likeliest]
             found += [(choice, option) for option in options if option in ripe]
     return found
 
@@ -50,6 +50,12 @@ def with_removed(removed: Epochs, left: Sequence[tuple[Choice, str]], epoch: int
     for choice, option in left:
         options.setdefault(choice.name, {})[option] = epoch
     return {name: dict(sorted(epochs.items())) for name, epochs in sorted(options.items())}
+
+
+def left_in(removed: Epochs, epoch: int) -> list[str]:
+    """What left in an epoch, as the log has it."""
+    found = [(choice, option) for choice, options in removed.items() for option in options]
+    return [f"{choice}: {option}" for choice, option in found if removed[choice][option] == epoch]
 
 
 def take_out_(net: Net, choices: Sequence[Choice], removed: Epochs) -> None:

@@ -131,6 +131,13 @@ class Space(ABC):
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
         """All options above the threshold; no node is left without input."""
 
+    def connected(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
+        """All options above the threshold, even if a node has lost all of its inputs by that.
+
+        For a method that knows what falls with a node. An image still gets through.
+        """
+        return self.subset(probabilities, threshold)
+
     def architecture(self, kept: dict[str, tuple[str, ...]]) -> Architecture:
         """The value that names this space, its settings and the kept options."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}

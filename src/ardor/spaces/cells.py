@@ -32,6 +32,7 @@ from ardor.spaces._layout import (
     operations_named,
 )
 
+Table = dict[str, tuple[float, dict[str, float]]]
 KINDS = {"N": "normal", "R": "reduce"}
 TITLES = {"N": "normal cell", "R": "reduction cell"}
 
@@ -91,6 +92,7 @@ class Cells(Space):
                 TITLES[kind] if self.shared else f"{TITLES[kind]} {index}",
                 shrinks=kind == "R",
                 joins=True,
+                complete=True,
             )
             for index, kind in enumerate(self.cells)
         )
@@ -177,18 +179,25 @@ class Cells(Space):
         kept: dict[str, tuple[str, ...]] = {}
         for place, node in self._states():
             table = self._table(probabilities, place, node)
-            likely = {
-                source: tuple(op for op, p in ops.items() if p > threshold)
-                for source, (edge, ops) in table.items()
-                if edge > threshold
-            }
+            likely = likely_in(table, threshold)
             if not any(likely.values()):
-                pairs = {
-                    (s, op): edge * p for s, (edge, ops) in table.items() for op, p in ops.items()
-                }
-                source, op = strongest_of(pairs)
-                likely = {source: (op,)}
+                likely = likeliest_in(table)
             kept |= self._kept(place, node, likely)
+        return self.architecture(kept)
+
+    def connected(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
+        kept: dict[str, tuple[str, ...]] = {}
+        for place in dict.fromkeys(place.name for place in self.places):
+            tables = {node: self._table(probabilities, place, node) for node in self.nodes()}
+            reached, likely = {"0", "1"}, {}
+            for node, table in tables.items():
+                found = likely_in(table, threshold)
+                likely[node] = {source: found[source] for source in found if source in reached}
+                reached |= {str(node)} if any(likely[node].values()) else set()
+            if reached == {"0", "1"}:  # nothing leads through the cell
+                likely[2] = likeliest_in(tables[2])
+            for node, of in likely.items():
+                kept |= self._kept(place, node, of)
         return self.architecture(kept)
 
     def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Decisions]:
@@ -227,9 +236,7 @@ class Cells(Space):
         places = dict.fromkeys(place.name for place in self.places)
         return ((place, node) for place in places for node in self.nodes())
 
-    def _table(
-        self, scores: Gates, place: str, node: int
-    ) -> dict[str, tuple[float, dict[str, float]]]:
+    def _table(self, scores: Gates, place: str, node: int) -> Table:
         """Source -> score of the edge, and of its operations but zero; 1 if there is none."""
 
         def of(name: str, count: int) -> list[float]:
@@ -253,16 +260,35 @@ class Cells(Space):
         return {f"{place}/>{node}": sources, **edges}
 
     def _check_inputs(self, architecture: Architecture) -> None:
+        led = set()
         for place, node in self._states():
             kept = {str(s): architecture.options[f"{place}/{s}>{node}"] for s in range(node)}
-            if not any(kept.values()):
-                raise foreign(f"no operation leads into {place}/>{node}")
+            led |= {place} if any(kept.values()) else set()
             if set(architecture.options[f"{place}/>{node}"]) != {
                 s for s, ops in kept.items() if ops
             }:
                 raise foreign(f"{place}/>{node} keeps other edges than those with operations")
             if any(ZERO in ops for ops in kept.values()):
                 raise foreign(f"'{ZERO}' cannot be kept, at {place}/>{node}")
+        for place in self.places:
+            if place.name not in led:
+                raise foreign(f"no operation leads into any node of {place.title}")
+
+
+def likely_in(table: Table, threshold: float) -> dict[str, tuple[str, ...]]:
+    """Source -> the operations above the threshold, of edges above it."""
+    return {
+        source: tuple(op for op, p in ops.items() if p > threshold)
+        for source, (edge, ops) in table.items()
+        if edge > threshold
+    }
+
+
+def likeliest_in(table: Table) -> dict[str, tuple[str, ...]]:
+    """The likeliest operation alone, by its edge and itself."""
+    pairs = {(s, op): edge * p for s, (edge, ops) in table.items() for op, p in ops.items()}
+    source, op = strongest_of(pairs)
+    return {source: (op,)}
 
 
 K = TypeVar("K")

@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions
+from ardor.architecture import Architecture, Choice, Decisions, Place
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
 from ardor.layers.operations import ZERO, Style, families_of
@@ -38,6 +38,7 @@ SMALLEST = 2 ** (STAGES - 1)  # pixels of a side, halved between stages
 # From the input of a cell to its output.
 PATHS = (("0>3",), ("0>1", "1>3"), ("0>2", "2>3"), ("0>1", "1>2", "2>3"))
 SKIP, NOTHING = "skip_connect", "#"
+CELL = Place(complete=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ class Nasbench201(Space):
     def choices(self) -> tuple[Choice, ...]:
         copies, families = STAGES * self.cells, families_of(OPERATIONS)
         return tuple(
-            Choice(edge, "op", OPERATIONS, copies, source=source, target=node, families=families)
+            Choice(edge, "op", OPERATIONS, copies, CELL, source, node, families)
             for edge, (source, node) in LINKS.items()
         )
 
