@@ -105,7 +105,7 @@ class Method(nn.Module, ABC):
         """Called `refits` times in an epoch in which gates learn; what is not asked is not made."""
 
     def fell_with(self) -> Mapping[str, Mapping[str, str]]:
-        """Choice -> option -> what it fell with, of options that would have stayed by themselves."""
+        """Choice -> option -> what it fell with, of options that alone would have stayed."""
         return {}
 
     def learn_from(self, score: Callable[[Architecture], float]) -> None:

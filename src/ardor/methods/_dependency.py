@@ -14,6 +14,7 @@ from ardor.architecture import Choice, Place
 from ardor.bayes import Gates
 from ardor.bayes.relevance import BOUND, Rule, parallel, predecessors, series
 
+Node = tuple[Place, int | None]
 Needs = Mapping[str, Tensor]  # in words -> variance, (1, 1, 1)
 
 
@@ -55,7 +56,7 @@ def dependent(choices: Iterable[Choice], s: Gates, there: Gates, rule: Rule = "p
     """
     named = {choice.name: choice for choice in choices}
     found = Dependent({name: each.clone() for name, each in s.items()})
-    leading: dict[tuple[Place, int | None], Tensor] = {}  # the sum of s of all that leads to a node
+    leading: dict[Node, Tensor] = {}  # the sum of s of all that leads to a node
     gates = gates_of_edges(named.values())
     operations = [choice for choice in named.values() if choice.kind == "op"]
     for choice in sorted(operations, key=lambda choice: choice.target or 0):
@@ -85,9 +86,11 @@ def part(choice: Choice, option: str) -> Part:
 
 
 def gates_of_edges(choices: Iterable[Choice]) -> dict[str, Part]:
-    """The gate of the edge that an operation is chosen for, where the space has a choice of inputs."""
+    """Operation choice -> the gate of its edge, where the space has a choice of inputs."""
     choices = list(choices)
-    inputs = {(c.place, c.target): c for c in choices if c.kind == "edge" and c.target is not None}
+    inputs: dict[Node, Choice] = {
+        (c.place, c.target): c for c in choices if c.kind == "edge" and c.target is not None
+    }
     return {
         choice.name: part(inputs[choice.place, choice.target], str(choice.source))
         for choice in choices

@@ -25,11 +25,11 @@ operations give, not their input, where a BatchNorm would undo it; what it depen
 said in print: here on s_in, and on one of its operations. Switches are not set to 1 in the end, as
 what is found is trained anew. `dependency` "code" leaves s_in out, as the authors' code does.
 
-lambda is weighed against the nll of an image: the larger it is, the less stays. gamma says what
-stays, not what is best: it is large where the nll hardly bends in a switch, which then stays however
-small it is. Where the nll itself is near zero, nothing bends and nothing falls. The paper has no
+lambda is weighed against the nll of an image: the larger it is, the less stays. gamma says what may
+stay, not what is best: where the nll hardly bends in a switch it is large, however small the
+switch. Where the nll itself is near zero, nothing bends and nothing falls. The paper has no
 probabilities. Here P(keep) is gamma / (gamma + 1 / (2 pi e)), a half at the bound. `derive`
-"strongest" keeps the operation of the largest gamma on each edge, for spaces that must have one.
+"strongest" keeps the operation of the largest s on each edge, for spaces that must have one.
 
 Where a space has no choice of inputs, edges have no gates. In a module of one's own a choice
 depends on nothing but the option that it stands in: the input may have gone around all others.

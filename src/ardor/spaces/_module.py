@@ -44,8 +44,7 @@ class ModuleSpace(Space):
         found: list[Choice] = []
         node = 0
         for name, (first, *others) in self.skeleton.decisions.items():
-            step = {"source": node, "target": node + 1} if first.kind == "op" else {}
-            node += len(step) // 2
+            steps = first.kind == "op"
             found.append(
                 Choice(
                     name,
@@ -53,10 +52,12 @@ class ModuleSpace(Space):
                     first.options,
                     1 + len(others),
                     place=NETWORK,
+                    source=node if steps else None,
+                    target=node + 1 if steps else None,
                     families=first.families,
-                    **step,
                 )
             )
+            node += steps
         return tuple(found)
 
     def check_size(self, architecture: Architecture | None = None) -> None:

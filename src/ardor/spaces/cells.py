@@ -270,9 +270,8 @@ class Cells(Space):
                 raise foreign(f"{place}/>{node} keeps other edges than those with operations")
             if any(ZERO in ops for ops in kept.values()):
                 raise foreign(f"'{ZERO}' cannot be kept, at {place}/>{node}")
-        for place in self.places:
-            if place.name not in led:
-                raise foreign(f"no operation leads into any node of {place.title}")
+        if alone := next((place for place in self.places if place.name not in led), None):
+            raise foreign(f"no operation leads into any node of the {alone.title}")
 
 
 def likely_in(table: Table, threshold: float) -> dict[str, tuple[str, ...]]:
