@@ -1,5 +1,6 @@
 """BayesNAS: what a refit makes of the switches, what falls with what, and how many are kept."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from ardor.methods.bayesnas import BayesNas
 from ardor.runtime.device import Runtime
 from ardor.searching.handover import cut_out
 from ardor.searching.loop import search
+from ardor.searching.result import SearchResult
+from ardor.searching.undecided import ALL_RULED_OUT
 from ardor.settings.merge import resolve
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
@@ -113,6 +116,23 @@ def test_what_has_lost_its_source_or_its_edge_falls(rule: Any) -> None:
     assert method.draw(1)[0].options["normal/>3"] == ("1", "2")
 
 
+def test_what_would_have_stayed_by_itself_says_what_it_fell_with() -> None:
+    method = fitted(off=("normal/0>2", "normal/1>2"))
+    fell = method.fell_with()
+    assert fell["normal/2>3"] == dict.fromkeys(OPS[1:], "normal/>2")
+    assert fell["normal/>2"] == {"0": "normal/0>2", "1": "normal/1>2"}
+    assert fell["normal/>3"] == {"2": "normal/>2"}
+    assert "normal/0>2" not in fell  # which fell by itself
+
+    method = BayesNas(SPACE)
+    shut(method, "normal/>3", option=0)
+    method.refit(constant(1.0))
+    assert method.fell_with() == {"normal/0>3": dict.fromkeys(OPS[1:], "normal/>3: 0")}
+    method.removed = {"normal/0>3": {option: 1 for option in OPS[1:]}}
+    method.refit(constant(1.0))
+    assert method.fell_with() == {"normal/0>3": dict.fromkeys(OPS[1:], "normal/>3: 0")}
+
+
 def test_a_cut_goes_through_a_whole_graph() -> None:
     """Node 1 is cut off by its only edge, node 2 as it then has no other: node 3 has one input."""
     method = fitted(BENCH, off=("0>1", "0>2"))
@@ -163,6 +183,17 @@ def test_any_number_of_operations_and_edges_stays() -> None:
         assert torch.equal(keep > 0.5, entropies > 0)
 
 
+def test_where_one_must_stay_it_is_that_of_the_largest_variance_of_its_own() -> None:
+    method = BayesNas(BENCH, derive="strongest")
+    method.weight["0>1"].data[:] = torch.tensor([9.0, 0.2, 0.1, 0.3, 0.0])
+    shut(method, "0>2", "1>2")
+    method.refit(constant(1.0))
+    kept = method.draw(1)[0].options
+    assert kept["0>1"] == ("nor_conv_3x3",)  # not zero, whose switch is never used
+    assert kept["0>2"] == kept["1>2"] == ()
+    assert kept["2>3"] == ("skip_connect",)
+
+
 def cycles(sparsity: float, count: int) -> BayesNas:
     """Switches of a known worth h, learned and refitted again and again.
 
@@ -187,6 +218,65 @@ def test_the_worthless_fall_and_the_more_the_larger_lambda_is() -> None:
         assert "avg_pool_3x3" in found.options["0>3"]  # the last option, of the largest worth
         kept.append(sum(map(len, found.options.values())))
     assert kept == [24, 18, 12]
+
+
+class Counted(BayesNas):
+    """Notes after how many steps it was fitted."""
+
+    def __init__(self, space: Space, **settings: Any) -> None:
+        super().__init__(space, **settings)
+        self.steps, self.fits = 0, list[int]()
+
+    def after_step(self, rate: float) -> None:
+        self.steps += 1
+        super().after_step(rate)
+
+    def refit(self, curvature: Curvature) -> None:
+        self.fits.append(self.steps)
+        super().refit(curvature)
+
+
+def searched(method: BayesNas, images: Images, run: Path, **settings: Any) -> SearchResult:
+    small = {"batch": 8, "rate": 0.02, "augment": [], "warmup": 0.0, **settings}
+    config = resolve({"search": dict(BayesNas.search)}, {"search": small}).search
+    runtime = Runtime.start("cpu", 0)
+    return search(method.space, method, images, config, run=run, runtime=runtime)
+
+
+@pytest.mark.parametrize(
+    ("cycles", "fits"), [(1, [6, 12]), (3, [2, 4, 6, 8, 10, 12]), (50, [*range(1, 13)])]
+)
+def test_an_epoch_has_as_many_cycles_as_asked_for(
+    cycles: int, fits: list[int], bright: Images, tmp_path: Path
+) -> None:
+    """Of 64 images 51 are trained on: six steps of eight."""
+    method = Counted(SPACE, cycles=cycles)
+    searched(method, bright, tmp_path, epochs=2, shrink=0)
+    assert method.fits == fits
+
+
+def test_what_falls_within_an_epoch_leaves_at_once(bright: Images, tmp_path: Path) -> None:
+    found = []
+    for cycles in (1, 6):
+        method = Counted(SPACE, cycles=cycles)
+        run = tmp_path / str(cycles)
+        shut(method, "normal/0>3")
+        found.append(searched(method, bright, run, epochs=1, gate_rate=1e-4))
+        (line,) = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+        gone = sum(map(len, found[-1].removed.values()))
+        assert len(line["left"]) == gone > 0
+
+
+@pytest.mark.parametrize("sparsity", [3.0, 1e6])
+def test_no_lambda_is_too_large_to_end_well(
+    sparsity: float, bright: Images, tmp_path: Path
+) -> None:
+    """Everything falls, and an image still gets through what is kept."""
+    found = searched(BayesNas(SPACE, sparsity=sparsity), bright, tmp_path, epochs=3)
+    assert ALL_RULED_OUT in found.warnings
+    net = SPACE.build(found.architecture).eval()
+    dark, light = torch.zeros(1, 1, 8, 8), torch.ones(1, 1, 8, 8)
+    assert not torch.equal(net(dark), net(light))
 
 
 def test_what_has_fallen_leaves_the_supernet_and_the_search_goes_on(

@@ -221,6 +221,27 @@ def test_subset_keeps_any_number_of_operations_and_edges() -> None:
     assert lonely.options["normal/>2"] == ("1",)
 
 
+def test_a_method_that_knows_what_falls_may_leave_a_state_without_input() -> None:
+    """Nothing leads to state 2, and what reads it goes too; of a whole cell something must stay."""
+    space = Cells(layout="N", states=2, channels=2, ops="seven")
+    likely = {c.name: torch.ones(1, 1, len(c.options)) for c in space.choices}
+    likely |= {"normal/0>2": torch.zeros(1, 1, 7), "normal/1>2": torch.zeros(1, 1, 7)}
+    kept = space.connected(likely).options
+    assert kept["normal/>2"] == kept["normal/2>3"] == ()
+    assert kept["normal/>3"] == ("0", "1")
+    assert len(kept["normal/0>3"]) == 7
+    assert space.subset(likely).options["normal/>2"]
+    assert space.build(space.connected(likely))(torch.randn(2, 3, 32, 32)).isfinite().all()
+
+    none = {name: torch.zeros_like(each) for name, each in likely.items()}
+    kept = space.connected(none).options
+    assert sum(len(kept[c.name]) for c in space.choices if c.kind == "op") == 1
+    empty = space.architecture({c.name: () for c in space.choices})
+    with pytest.raises(ArdorError, match="no operation leads into any node of the normal cell"):
+        space.check(empty)
+        space.build(empty)
+
+
 def test_edge_scores_multiply_those_of_operations() -> None:
     space = Cells(**{**SMALL, "layout": "N"}, ops="seven", inputs=1)
     scores = {c.name: torch.ones(1, 1, len(c.options)) for c in space.choices}

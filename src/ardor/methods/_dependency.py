@@ -66,17 +66,22 @@ def dependent(choices: Iterable[Choice], s: Gates, there: Gates, rule: Rule = "p
             needs[f"{outer}: {option}"] = part(named[outer], option).of(found.gamma)
         if (choice.place, choice.source) in leading:
             reached = leading[choice.place, choice.source]
-            needs[f"node {choice.source}"] = predecessors(reached, rule)
+            needs[inputs_of(choice)] = predecessors(reached, rule)
         gate = gates.get(choice.name)
-        edge = {f"edge {choice.source}>{choice.target}": gate.of(s)} if gate else {}
+        edge = {f"{gate.choice.name}: {choice.source}": gate.of(s)} if gate else {}
         found.settle(Part(choice, slice(None)), s, needs | edge)
         left = parallel(s[choice.name] * there[choice.name] * (found.gamma[choice.name] > BOUND))
         if gate:
-            found.settle(gate, s, needs | {"its operations": left})
+            found.settle(gate, s, needs | {choice.name: left})
         if choice.place.complete and choice.source is not None:
             node = choice.place, choice.target
             leading[node] = leading[node] + left if node in leading else left
     return found
+
+
+def inputs_of(choice: Choice) -> str:
+    """What leads to the source of a choice, as `Method.fell_with` names it."""
+    return f"{choice.place.name}/>{choice.source}".removeprefix("/")
 
 
 def part(choice: Choice, option: str) -> Part:

@@ -97,7 +97,7 @@ class BayesNas(Method):
         )
         for choice in self.switched:
             for quantity in ("omega", "s", "gamma"):
-                start = torch.ones(1, 1, len(choice.options))
+                start = self.scatter(choice, torch.ones(1, 1, len(self.remaining(choice))))
                 self.register_buffer(f"{quantity}/{choice.name}", start)
 
     def fitted(self, quantity: str, choice: Choice) -> Tensor:

@@ -18,7 +18,7 @@ from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
 from ardor.searching.shrink import in_a_row, leaving, left_in, take_out_, with_removed
-from ardor.searching.undecided import ALL_KEPT, PRIOR_ALONE, undecided
+from ardor.searching.undecided import ALL_KEPT, ALL_RULED_OUT, PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training import mirror
@@ -312,6 +312,9 @@ class SearchLoop:
             return [PRIOR_ALONE]
         steps = self.stage.facts.get("gate_steps")
         warnings = undecided(self.space.choices, found.options, shares, steps)
+        out = self.selection.final().negligible()
+        if out and all(each.all() for each in out.values()):
+            warnings.append(ALL_RULED_OUT)
         for warning in warnings:
             if warning != ALL_KEPT:  # which the monitor has told
                 self.stage.tell(warning)

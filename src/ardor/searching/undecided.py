@@ -23,6 +23,10 @@ ALL_KEPT = (
     "nothing is left out: the gates have had too few steps; search for more epochs, "
     "or with a higher search.gate_rate"
 )
+ALL_RULED_OUT = (
+    "the search has ruled everything out, and what it held least unlikely was kept; search with a "
+    "lower method.sparsity, or for fewer epochs"
+)
 PRIOR_ALONE = (
     "nothing was searched: the architecture that is likeliest by what was found on other images "
     "was taken"
