@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions
+from ardor.architecture import Architecture, Choice, Decisions, FellWith
 from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
@@ -68,6 +68,15 @@ class Method(nn.Module, ABC):
         """Other quantities that it knows of every option, by name: "mean", "snr", ...
 
         Gates, (copies | 1, 1, options), NaN for options that have left; for logs and reports.
+        """
+        return {}
+
+    def fell_with(self) -> FellWith:
+        """Choice -> option -> what it fell with: it is ruled out, but would have stayed by itself.
+
+        That is a choice, "normal/0>2", or "normal/>2" for all that leads to a node; or one option
+        of a choice, "normal/>2: 0" for the gate of an edge. What has left the supernet keeps what
+        it fell with; for logs, drawings and reports.
         """
         return {}
 

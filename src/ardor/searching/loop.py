@@ -17,7 +17,7 @@ from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, w
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
-from ardor.searching.shrink import in_a_row, leaving, take_out_, with_removed
+from ardor.searching.shrink import in_a_row, leaving, still_there, take_out_, with_removed
 from ardor.searching.undecided import ALL_KEPT, PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
@@ -211,6 +211,7 @@ class SearchLoop:
             certainty=certainty(kept, shares),
             probabilities=shares,
             strengths=strengths(posterior),
+            **({"fell_with": fell} if (fell := posterior.fell_with()) else {}),
             left=left,
             **({"widths": wide} if (wide := widths(posterior)) else {}),
             **seen,
@@ -239,7 +240,8 @@ class SearchLoop:
         if left:
             facts["gone"] = with_removed(self.method.removed, left, self.stage.epoch + 1)
             self.take_out(facts["gone"])
-            self.stage.tell(f"candidates given up and taken out: {len(left)}")
+            there = still_there(self.method)
+            self.stage.tell(f"candidates given up and taken out: {len(left)}; {there} are left")
         return [f"{choice.name}: {option}" for choice, option in left]
 
     def take_out(self, removed: Epochs) -> None:
@@ -287,6 +289,7 @@ class SearchLoop:
             },
             weights=cut_out(self.net, self.space, found, self.method.conv),
             widths=wide,
+            fell_with=method.fell_with(),
             warnings=tuple(self.warnings(found, shares)),
         )
 

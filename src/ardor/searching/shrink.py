@@ -44,6 +44,12 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
     return found
 
 
+def still_there(method: Method) -> str:
+    """How many of all operations and edges are in the supernet: "80 of 112"."""
+    remaining = sum(len(method.remaining(choice)) for choice in method.choices("op", "edge"))
+    return f"{remaining} of {remaining + sum(map(len, method.removed.values()))}"
+
+
 def with_removed(removed: Epochs, left: Sequence[tuple[Choice, str]], epoch: int) -> Epochs:
     """`removed` with the options that left after `epoch`; sorted, as read from a checkpoint."""
     options = {name: dict(epochs) for name, epochs in removed.items()}
