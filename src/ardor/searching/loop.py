@@ -240,7 +240,7 @@ class SearchLoop:
         if left:
             facts["gone"] = with_removed(self.method.removed, left, self.stage.epoch + 1)
             self.take_out(facts["gone"])
-            there = still_there(self.method)
+            there = still_there(self.method, facts["given_up"])
             self.stage.tell(f"candidates given up and taken out: {len(left)}; {there} are left")
         return [f"{choice.name}: {option}" for choice, option in left]
 

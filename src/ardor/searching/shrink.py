@@ -44,9 +44,10 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
     return found
 
 
-def still_there(method: Method) -> str:
-    """How many of all operations and edges are in the supernet: "80 of 112"."""
-    remaining = sum(len(method.remaining(choice)) for choice in method.choices("op", "edge"))
+def still_there(method: Method, rows: Epochs) -> str:
+    """How many of the options that could leave are in the supernet: "80 of 112"."""
+    choices = [choice for choice in method.choices("op", "edge") if choice.name in rows]
+    remaining = sum(len(method.remaining(choice)) for choice in choices)
     return f"{remaining} of {remaining + sum(map(len, method.removed.values()))}"
 
 
