@@ -91,6 +91,7 @@ def test_a_method_that_prunes_is_counted_even_if_nothing_fell_and_no_other_is() 
     assert lost.words == "11 of 15 operations and edges"
     means = {"normal/0>2": {"sep_conv_3x3": {"mean": 1.0}}}
     assert pruned(FOUND, SPACE.choices, means, {}) is None
+    assert pruned(FOUND, (), entropies(), FELL) is None
 
 
 def falls(seed: int, kept: Architecture, choices: tuple[Choice, ...]) -> FellWith:
@@ -192,6 +193,8 @@ def test_the_report_counts_what_fell_and_names_it_beside_its_numbers(tmp_path: P
     assert 'sep conv 3×3<br><span class="soft">fell with the edge c−2 → 2</span>' in tables[1]
     assert '2<br><span class="soft">fell with all into 2</span>' in tables[0]
     assert "<td>c−1 ✓</td>" in tables[0]
+    # On a phone each number is told by its own label, as there is no room for columns.
+    assert tables[1].count('data-label="Own gamma">1</td>') == 10
     assert text.count("<br><span") == 4
     assert "The probability is that of being kept." in page.text
     assert "SNR" not in page.text

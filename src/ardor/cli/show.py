@@ -123,8 +123,10 @@ def share(probability: float | None) -> str:
 
 
 def compact(value: float) -> str:
-    """A number in few characters: three digits."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    """A number in few characters: three digits, two of a small one."""
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.2g}"
 
 
 def others_table(

@@ -53,7 +53,7 @@ def pruned(
 ) -> Pruned | None:
     """What was pruned; None where a method chooses the best, and prunes nothing by a bound."""
     fell = fallen(architecture, choices, fell_with)
-    if not fell and ENTROPY not in quantities(strengths):
+    if not choices or not (fell or ENTROPY in quantities(strengths)):
         return None
     counts = {"op": 0, "edge": 0}
     kept = 0

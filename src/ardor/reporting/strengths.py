@@ -83,15 +83,15 @@ def strength_tables(
     fell: FellWith,
 ) -> Iterator[Strengthened]:
     """A table for each cell, with the candidates of each of its edges."""
-    names = Names(architecture, choices, probabilities)
+    names, known = Names(architecture, choices, probabilities), quantities(strengths)
     tables: dict[str, dict[str, list[tuple[Candidate, str, list[str]]]]] = {}
     for one in candidates(architecture, choices, probabilities, strengths, fell):
         if one.choice in strengths:
-            numbers = [one.strength.get(quantity) for quantity in quantities(strengths)]
+            numbers = [one.strength.get(quantity) for quantity in known]
             words = ["" if x is None else short(x) for x in numbers]
             words.append("" if one.probability is None else percent(one.probability, 1))
             edges = tables.setdefault(names.group(one.choice), {})
             rows = edges.setdefault(names.row(one.choice), [])
             rows.append((one, names.column(one.choice, one.option), words))
-    columns = [*quantities(strengths).values(), "probability"]
+    columns = [word[:1].upper() + word[1:] for word in (*known.values(), "probability")]
     return (Strengthened(title, columns, edges) for title, edges in tables.items())
