@@ -16,6 +16,7 @@ Decisions = tuple[
 ]  # the kept options of some choices, by their names
 Options = Mapping[str, tuple[str, ...]]  # choice -> its kept options
 Probabilities = Mapping[str, Mapping[str, float]]  # choice -> option -> probability
+FellWith = Mapping[str, Mapping[str, str]]  # choice -> option -> the choice that it fell with
 # The sorts of operations; "none" is no connection at all, "other" fits no other sort.
 Family = Literal["conv", "separable", "dilated", "pool", "skip", "none", "noise", "other"]
 FAMILIES: tuple[Family, ...] = get_args(Family)

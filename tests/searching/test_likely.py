@@ -59,6 +59,7 @@ def test_strengths_are_mean_variance_and_their_ratio_without_what_has_left() -> 
 def test_a_method_without_strengths_or_draws_says_nothing() -> None:
     method = methods.make("darts", Toy(), {})
     assert strengths(method) == {}
+    assert method.fell_with() == {}
     assert likeliest(method.draw(1)[0], method.decision_counts(10)) == ()
 
 

@@ -229,7 +229,9 @@ def test_it_is_told_and_reported(
     make(bright, tmp_path, Runtime.start("cpu", 0, told.append)).run()
     (note,) = [progress for progress in told if "given up" in progress.note]
     Screen().progress(note)
-    assert capsys.readouterr().err == "search: epoch 3, candidates given up and taken out: 1\n"
+    assert capsys.readouterr().err == (
+        "search: epoch 3, candidates given up and taken out: 1; 15 of 16 are left\n"
+    )
     page = report(tmp_path)
     assert "Taken out of the search" in page
     assert f"<td>{EDGE.replace('>', '&gt;')}: sep conv 3×3</td>" in page

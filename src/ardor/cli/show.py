@@ -11,27 +11,38 @@ from ardor.architecture import (
     AgainstOdds,
     Architecture,
     Choice,
+    FellWith,
     against_odds,
     choices_from_json,
 )
 from ardor.cli.tables import table
 from ardor.errors import ArdorError
 from ardor.reporting import table as edges
-from ardor.reporting.certainty import Candidate, candidates, quantities
+from ardor.reporting.cells import told_by_operations
+from ardor.reporting.fallen import fallen, pruned
 from ardor.reporting.format import number
 from ardor.reporting.runners_up import others, verdict
+from ardor.reporting.strengths import Candidate, Strengths, candidates, quantities
 
 T = TypeVar("T")
 Numbers = dict[str, FiniteFloat]
 COLUMNS = ("cell", "state", "from", "operation", "certainty")
 HEADS = {"probability before": "before"}  # beside "certainty", in a table of 80 columns
+NO_ROOM = "s"  # a strength for which 80 columns are too few: that something fell tells the same
 
 
 def shown(content: Mapping[str, Any], *, every: bool, runners_up: int | None) -> Group:
     """The cells of an architecture file, and `runners_up` others if it is not None."""
     choices = choices_of(content)
     cells = architecture_table(content, choices, every=every)
-    return Group(cells, *(others_table(content, choices, runners_up) if runners_up else ()))
+    lost = pruned(
+        Architecture.from_json(content), choices, strengths_of(content), fell_with(content)
+    )
+    return Group(
+        cells,
+        *(("", f"pruned: {lost.words}") if lost else ()),
+        *(others_table(content, choices, runners_up) if runners_up else ()),
+    )
 
 
 def choices_of(content: Mapping[str, Any]) -> Sequence[Choice]:
@@ -59,22 +70,23 @@ def architecture_table(
     """
     found = Architecture.from_json(content)
     sure = read(content, "probabilities", dict[str, Numbers])
-    strong = read(content, "strengths", dict[str, dict[str, Numbers]])
-    links = {choice.name: choice for choice in choices if choice.source is not None}
-    if not every and not links:
+    strong, fell = strengths_of(content), fallen(found, choices, fell_with(content))
+    links = {choice.name: choice for choice in choices if choice.target is not None}
+    if not every and all(choice.source is None for choice in choices):
         listed = edges(found, choices, sure)
         return table("", COLUMNS, [(*row[:4], share(row[4])) for row in listed])
-    words = quantities(strong)
+    words = {key: word for key, word in quantities(strong).items() if key != NO_ROOM}
     odd = {(one.choice, one.kept): one for one in against_odds(choices, found.options, sure)}
     channels = {choice.name: choice for choice in choices if choice.kind == "width"}
+    hidden = {*channels, *told_by_operations(choices)}
     rows = [
         (
             *place(one, links.get(one.choice)),
             certainty(one, odd.get((one.choice, one.option)), mark=every),
         )
         + tuple(compact(one.strength[q]) if q in one.strength else "" for q in words)
-        for one in candidates(found, choices, sure, strong)
-        if every or (one.kept and one.choice not in channels)
+        for one in candidates(found, choices, sure, strong, fell)
+        if every or (one.kept and one.choice not in hidden)
     ]
     rows += [] if every else widths(found, list(channels.values()), len(words))
     return table("", (*COLUMNS, *(HEADS.get(word, word) for word in words.values())), rows)
@@ -90,15 +102,17 @@ def widths(found: Architecture, channels: Sequence[Choice], more: int) -> list[t
 
 
 def place(one: Candidate, link: Choice | None) -> tuple[str, str, str, str]:
-    """Cell, state and source of a candidate, and its operation."""
+    """Cell, state and source of a candidate, and its operation; an option of inputs is an edge."""
     if link is None:
         return one.choice, "", "", one.option
-    return link.place.name or "cell", str(link.target), str(link.source), one.option
+    edge = link.source is None
+    source, what = (one.option, "edge") if edge else (str(link.source), one.option)
+    return link.place.name or "cell", str(link.target), source, what
 
 
 def certainty(one: Candidate, odd: AgainstOdds | None, *, mark: bool) -> str:
-    """How likely a candidate is, whether it is kept, and a likelier one if there is any."""
-    kept = " ✓" if mark and one.kept else ""
+    """How likely a candidate is, whether it is kept or fell, and a likelier one if there is any."""
+    kept = " ✓" if mark and one.kept else " fell" if one.fell else ""
     likelier = f" ({odd.likelier}: {share(odd.likelier_probability)})" if odd else ""
     return share(one.probability) + kept + likelier
 
@@ -109,8 +123,10 @@ def share(probability: float | None) -> str:
 
 
 def compact(value: float) -> str:
-    """A number in few characters: three digits."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    """A number in few characters: three digits, two of a small one."""
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.2g}"
 
 
 def others_table(
@@ -130,12 +146,22 @@ def others_table(
     return "", summary, "", table("", columns, rows)
 
 
-def read(content: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    """Numbers in an architecture file by choice and option; an ArdorError if they are not."""
+def strengths_of(content: Mapping[str, Any]) -> Strengths:
+    """The strengths in an architecture file."""
+    return read(content, "strengths", dict[str, dict[str, Numbers]])
+
+
+def fell_with(content: Mapping[str, Any]) -> FellWith:
+    """What fell with what, in an architecture file."""
+    return read(content, "fell_with", dict[str, dict[str, str]], "names of choices")
+
+
+def read(content: Mapping[str, Any], name: str, kind: type[T], what: str = "numbers") -> T:
+    """What an architecture file has by choice and option; an ArdorError if it is anything else."""
     try:
         return TypeAdapter(kind).validate_python(content.get(name, {}))
     except ValidationError as error:
         raise ArdorError(
-            f"{name} of the architecture must be numbers, by choice and option",
+            f"{name} of the architecture must be {what}, by choice and option",
             "put back the architecture.json that the search wrote",
         ) from error

@@ -57,6 +57,7 @@ def metrics_table(
     metrics: Mapping[str, Any],
     exported: Sequence[Sequence[str]] = (),
     warnings: Sequence[str] = (),
+    pruned: str = "",
 ) -> Table:
     """What a person asks first of metrics.json, and a row for each format that was exported.
 
@@ -71,6 +72,7 @@ def metrics_table(
             now = form.format(_plain(key, metrics[key]))
             past = "" if before is None else form.format(before)
             rows.append((text, f"{past} -> {now}" if past not in ("", now) else now))
+    rows += [("pruned by the search", pruned)] if pruned else []
     rows += [(f"exported as {name}", f"{file}, {size} bytes") for name, file, size, *_ in exported]
     stages = metrics.get("stages", {})
     rows += [(f"time of {stage}", duration(cost["seconds"])) for stage, cost in stages.items()]

@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
     from ardor.data.left_out import files
     from ardor.pipeline.stages import do
     from ardor.reporting.exports import rows
-    from ardor.reporting.read import exports_of, warnings_of
+    from ardor.reporting.read import exports_of, pruned_of, warnings_of
 
     screen = screen_of(as_json, quiet)
     run.on_progress = screen.progress
@@ -48,13 +49,16 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
             with screen.watching(stage, following(run, stage) if stages is None else ""):
                 do(run, stage)
     exported, warnings = exports_of(run.folder), warnings_of(run.folder)
+    lost = pruned_of(run.folder)
     content = {
         "run": str(run.folder),
         **run.metrics,
         "warnings": warnings,
+        **({"pruned": asdict(lost)} if lost else {}),
         "exports": exported.get("exports", {}),
     }
-    screen.result(content, metrics_table(run.metrics, list(rows(exported)), warnings))
+    words = lost.words if lost else ""
+    screen.result(content, metrics_table(run.metrics, list(rows(exported)), warnings, words))
     if run.done("report"):
         screen.say(f"report: {run.folder / 'report.html'}")
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions
+from ardor.architecture import Architecture, Choice, Decisions, FellWith
 from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
@@ -74,6 +74,15 @@ class Method(nn.Module, ABC):
         """
         return {}
 
+    def fell_with(self) -> FellWith:
+        """Choice -> option -> what it fell with: it is ruled out, but would have stayed by itself.
+
+        That is a choice, "normal/0>2", or "normal/>2" for all that leads to a node; or one option
+        of a choice, "normal/>2: 0" for the gate of an edge. What has left the supernet keeps what
+        it fell with; for logs, drawings and reports.
+        """
+        return {}
+
     def decision_counts(self, count: int) -> list[Counter[Decisions]]:
         """Draws `count` architectures on the CPU, and counts the outcomes of each decision.
 
@@ -103,10 +112,6 @@ class Method(nn.Module, ABC):
 
     def refit(self, curvature: Curvature) -> None:
         """Called `refits` times in an epoch in which gates learn; what is not asked is not made."""
-
-    def fell_with(self) -> Mapping[str, Mapping[str, str]]:
-        """Choice -> option -> what it fell with, of options that alone would have stayed."""
-        return {}
 
     def learn_from(self, score: Callable[[Architecture], float]) -> None:
         """Called after each epoch in which gates learn, if it learns by scores.

@@ -41,7 +41,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice
+from ardor.architecture import Architecture, Choice, FellWith
 from ardor.bayes import Gates
 from ardor.bayes.relevance import (
     BOUND,
@@ -152,7 +152,7 @@ class BayesNas(Method):
         }
         return dependent(self.switched, s, there, self.dependency)
 
-    def fell_with(self) -> Mapping[str, Mapping[str, str]]:
+    def fell_with(self) -> FellWith:
         return self.dependent().fell_with
 
     @torch.no_grad()

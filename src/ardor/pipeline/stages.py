@@ -74,7 +74,7 @@ def search(run: Run) -> Figures:
     save(run.folder / SEARCHED, found.weights, {})
     write(
         run.folder / "architecture.svg",
-        draw(found.architecture, found.choices, found.probabilities),
+        draw(found.architecture, found.choices, found.probabilities, found.fell_with),
     )
     write_json(run.folder / "architecture.json", found.to_json())
     return {"taken_out": sum(map(len, found.removed.values())), **found.watched}

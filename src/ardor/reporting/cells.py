@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ardor.architecture import Architecture, Choice, Family, Place, Probabilities
+from ardor.architecture import Architecture, Choice, Family, FellWith, Place, Probabilities
 from ardor.reporting.format import operation
 
 Row = tuple[str, str, str, str, float | None]
@@ -49,6 +49,16 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Fallen:
+    """Operations between two nodes that fell with something else, and would have stayed alone."""
+
+    choice: str
+    source: str
+    target: str
+    operations: Mapping[str, str]  # each with what it fell with
+
+
+@dataclass(frozen=True)
 class Cell:
     """The nodes and kept edges of one place."""
 
@@ -56,6 +66,12 @@ class Cell:
     inputs: tuple[str, ...]
     states: tuple[str, ...]
     edges: tuple[Edge, ...]
+    fallen: tuple[Fallen, ...] = ()
+
+    @property
+    def links(self) -> tuple[Edge | Fallen, ...]:
+        """All that is drawn between two nodes."""
+        return *self.edges, *self.fallen
 
     @property
     def title(self) -> str:
@@ -89,13 +105,14 @@ def cells(
     architecture: Architecture,
     choices: Sequence[Choice],
     probabilities: Probabilities | None = None,
+    fell_with: FellWith | None = None,
 ) -> list[Cell]:
-    """Every cell with its kept edges, in the order of the choices."""
+    """Every cell with its kept edges and what fell, in the order of the choices."""
     places: dict[Place, list[Choice]] = {}
     for choice in choices:
         places.setdefault(choice.place, []).append(choice)
     return [
-        _cell(place, there, architecture, probabilities or {})
+        _cell(place, there, architecture, probabilities or {}, fell_with or {})
         for place, there in places.items()
         if any(choice.source is not None for choice in there)
     ]
@@ -141,7 +158,11 @@ def order(name: str) -> tuple[object, ...]:
 
 
 def _cell(
-    place: Place, choices: Iterable[Choice], architecture: Architecture, known: Probabilities
+    place: Place,
+    choices: Iterable[Choice],
+    architecture: Architecture,
+    known: Probabilities,
+    fell_with: FellWith,
 ) -> Cell:
     """A place with its nodes and edges; nodes that no choice leads to are inputs."""
     targets = {choice.target for choice in choices if choice.target is not None}
@@ -152,7 +173,7 @@ def _cell(
     ]
     links.sort(key=lambda link: link[:2])
     inputs = {source for _, source, _ in links} - targets
-    edges = []
+    edges, fallen = [], []
     for target, source, choice in links:
         name, kept = choice.name, architecture.options.get(choice.name, ())
         every = {str(option): float(p) for option, p in known.get(name, {}).items()}
@@ -160,5 +181,7 @@ def _cell(
             Edge(name, str(source), str(target), option, kept, every, choice.family(option))
             for option in kept
         ]
+        if fell := fell_with.get(name):
+            fallen.append(Fallen(name, str(source), str(target), fell))
     read, states = (tuple(map(str, sorted(nodes))) for nodes in (inputs, targets))
-    return Cell(place, read, states, tuple(edges))
+    return Cell(place, read, states, tuple(edges), tuple(fallen))

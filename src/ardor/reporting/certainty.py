@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ardor.architecture import Architecture, Choice, Probabilities
-from ardor.reporting.cells import Cell, cells, heading, order, told_by_operations
-from ardor.reporting.format import operation, percent, short
+from ardor.reporting.cells import Cell, cells, heading, order
+from ardor.reporting.format import operation, percent
 from ardor.reporting.svg import add, render, svg
 
-Strengths = Mapping[str, Mapping[str, Mapping[str, float]]]  # choice -> option -> quantity
-
-_WORDS = {"snr": "SNR", "prior": "probability before"}
 _MANY = 12  # candidates: more are drawn as a strip, and not as columns of a table
 
 
@@ -31,26 +28,6 @@ class Bars:
     title: str
     columns: list[str]
     rows: list[tuple[str, list[Bar | None]]]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An option of a choice, with its probability and strengths."""
-
-    choice: str
-    option: str
-    kept: bool
-    probability: float | None
-    strength: Mapping[str, float]  # by quantity; empty if it was removed, or the method has none
-
-
-@dataclass(frozen=True)
-class Strengthened:
-    """The candidates of a cell, edge by edge, with a column for each quantity."""
-
-    title: str
-    columns: list[str]
-    edges: Mapping[str, list[tuple[str, bool, list[str]]]]  # name -> operation, kept, numbers
 
 
 @dataclass(frozen=True)
@@ -138,53 +115,6 @@ def strips(
             picture = _strip(choice, probabilities[choice], kept)
             words = f"{len(kept)} of {len(probabilities[choice])} kept"
             yield Strip(choice, words, picture)
-
-
-def candidates(
-    architecture: Architecture,
-    choices: Sequence[Choice],
-    probabilities: Probabilities,
-    strengths: Strengths,
-) -> Iterator[Candidate]:
-    """Every candidate of every choice, except choices of inputs: operations tell those."""
-    names = Names(architecture, choices, probabilities)
-    redundant = told_by_operations(choices)
-    for choice in names.sorted({**architecture.options, **probabilities, **strengths}):
-        if choice in redundant:
-            continue
-        kept, shares = architecture.options.get(choice, ()), probabilities.get(choice, {})
-        known = strengths.get(choice, {})
-        for option in dict.fromkeys([*shares, *known, *kept]):
-            yield Candidate(
-                choice, option, option in kept, shares.get(option), known.get(option, {})
-            )
-
-
-def quantities(strengths: Strengths) -> dict[str, str]:
-    """The quantities of strengths, each with its name in words."""
-    found = dict.fromkeys(q for options in strengths.values() for s in options.values() for q in s)
-    return {quantity: _WORDS.get(quantity, quantity) for quantity in found}
-
-
-def strength_tables(
-    architecture: Architecture,
-    choices: Sequence[Choice],
-    probabilities: Probabilities,
-    strengths: Strengths,
-) -> Iterator[Strengthened]:
-    """A table for each cell, with the candidates of each of its edges."""
-    names = Names(architecture, choices, probabilities)
-    tables: dict[str, dict[str, list[tuple[str, bool, list[str]]]]] = {}
-    for one in candidates(architecture, choices, probabilities, strengths):
-        if one.choice in strengths:
-            numbers = [one.strength.get(quantity) for quantity in quantities(strengths)]
-            words = ["" if x is None else short(x) for x in numbers]
-            words.append("" if one.probability is None else percent(one.probability, 1))
-            edges = tables.setdefault(names.group(one.choice), {})
-            rows = edges.setdefault(names.row(one.choice), [])
-            rows.append((operation(one.option), one.kept, words))
-    columns = [*quantities(strengths).values(), "probability"]
-    return (Strengthened(title, columns, edges) for title, edges in tables.items())
 
 
 def taken_out(epochs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:

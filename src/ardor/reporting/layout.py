@@ -8,7 +8,7 @@ through a node or another line's label, and no two labels overlap, in any cell.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ardor.reporting.cells import Cell, Edge
+from ardor.reporting.cells import Cell, Edge, Fallen
 from ardor.reporting.svg import point, text_width
 
 FONT, SMALL = 13.0, 10.5
@@ -36,7 +36,7 @@ class Line:
     """A line from node to node; `edge` and `label` are None from a state to the output."""
 
     spots: list[Spot]
-    edge: Edge | None = None
+    edge: Edge | Fallen | None = None
     label: Spot | None = None
     path: str = ""
     tip: tuple[float, float] = (0.0, 0.0)
@@ -52,10 +52,10 @@ class Plan:
     height: float
 
 
-def lay_out(cell: Cell, label: Callable[[Edge], str]) -> Plan:
+def lay_out(cell: Cell, label: Callable[[Edge | Fallen], str]) -> Plan:
     """The plan of a cell whose edges carry the texts that `label` gives."""
     nodes = _nodes(cell)
-    lines = [_line(nodes, edge, label(edge)) for edge in cell.edges]
+    lines = [_line(nodes, edge, label(edge)) for edge in cell.links]
     if cell.out not in cell.states:
         lines += [_through(nodes[state], nodes[cell.out]) for state in cell.states]
     columns = _columns(nodes, lines)
@@ -72,7 +72,7 @@ def _nodes(cell: Cell) -> dict[str, Spot]:
     """A node for each name, one rank after the last of those it reads."""
     ranks = dict.fromkeys(cell.inputs, 0)
     for state in cell.states:
-        sources = [ranks[edge.source] for edge in cell.edges if edge.target == state]
+        sources = [ranks[edge.source] for edge in cell.links if edge.target == state]
         ranks[state] = 1 + max(sources, default=0)
     if cell.out not in cell.states:
         ranks[cell.out] = 1 + max(ranks.values())
@@ -86,7 +86,7 @@ def _node(cell: Cell, name: str, column: int) -> Spot:
     return Spot(column, width, 44.0 if captions[0] else 38.0, name)
 
 
-def _line(nodes: dict[str, Spot], edge: Edge, text: str) -> Line:
+def _line(nodes: dict[str, Spot], edge: Edge | Fallen, text: str) -> Line:
     target = nodes[edge.target]
     label = Spot(target.column - 1, text_width(text, FONT) + 18, LABEL_HEIGHT)
     line = _through(nodes[edge.source], target, label)

@@ -1,7 +1,6 @@
 """The report of a run: the values that the template shows, section by section, from its files."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,40 +8,30 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from ardor.architecture import Architecture, Choice, Probabilities, against_odds, certainty
+from ardor.architecture import (
+    Architecture,
+    Choice,
+    Probabilities,
+    against_odds,
+    certainty,
+)
 from ardor.reporting import exports, pruning_curve
 from ardor.reporting.cells import cells, summary
-from ardor.reporting.certainty import bars, strength_tables, strips, taken_out
+from ardor.reporting.certainty import bars, strips, taken_out
 from ardor.reporting.charts import charts
 from ardor.reporting.drawing import picture
-from ardor.reporting.format import (
-    count,
-    duration,
-    number,
-    operation,
-    percent,
-    scientific,
-    setting,
-    short,
-)
+from ardor.reporting.fallen import fallen, pruned
+from ardor.reporting.figures import STAGES, cards, costs
+from ardor.reporting.format import count, number, operation, percent, setting
 from ardor.reporting.prior import prior
 from ardor.reporting.quality import quality
 from ardor.reporting.read import Run, read
 from ardor.reporting.runners_up import verdict
+from ardor.reporting.strengths import meanings, strength_tables
 from ardor.reporting.svg import render, stylesheet
 
-_STAGES = {"search": "Search", "train": "Training", "tune": "Fine-tuning"}
 _APART = ("format", "command", "versions", "place")  # entries of config.json that are not settings
 _CANDIDATES = 10
-
-
-@dataclass(frozen=True)
-class Card:
-    """A headline number."""
-
-    label: str
-    value: str
-    note: str = ""
 
 
 def report(run: Path, choices: Sequence[Choice] = ()) -> str:
@@ -52,24 +41,26 @@ def report(run: Path, choices: Sequence[Choice] = ()) -> str:
     """
     found = read(run, choices)
     known = _known(found)
+    fell = fallen(known[0], known[1], found.fell_with)
     page = _template().render(
         title=_title(found, run),
         style=Markup(stylesheet()),
-        cards=list(_cards(found)),
+        cards=list(cards(found)),
         lead=_lead(found),
         **quality(found.evaluation),
         **_found(found),
         bars=list(bars(*known)),
         strips=list(strips(*known)),
         **prior(*known, found.strengths, searched=bool(found.epochs.get("search"))),
-        strengths=list(strength_tables(*known, found.strengths)),
+        strengths=list(strength_tables(*known, found.strengths, fell)),
+        meanings=meanings(found.strengths),
         stages=_courses(found),
         warnings=list(_warnings(found)),
         taken_out=list(taken_out(found.epochs.get("search", []))),
         **_pruning(found),
         exports=list(exports.rows(found.exports)),
         export_columns=exports.COLUMNS,
-        costs=_costs(found.metrics),
+        costs=costs(found.metrics),
         settings=_settings(found.config),
         command=str(found.config.get("command", "")),
         versions=_flat(found.config.get("versions")),
@@ -103,71 +94,15 @@ def _name(section: Any) -> str:
     return Path(source).name or source
 
 
-def _cards(found: Run) -> Iterator[Card]:
-    metrics = {key: number(value) for key, value in found.metrics.items()}
-    which = "held_out" if metrics.get("held_out_images") is not None else "test"
-    accuracy = metrics.get(f"{which}_accuracy")
-    if accuracy is not None:
-        words = "Held-out accuracy, no test images" if which == "held_out" else "Test accuracy"
-        before = _before(metrics.get(f"trained_{which}_accuracy"), lambda share: percent(share, 1))
-        yield Card(words, percent(accuracy, 1), before)
-    elif which == "held_out":
-        yield Card("Accuracy", "not measured", "no test images, and none held out of the training")
-    nll, ece, brier = (metrics.get(f"{which}_{key}") for key in ("nll", "ece", "brier"))
-    if ece is not None:
-        notes = [("likelihood loss", nll), ("Brier score", brier)]
-        note = ", ".join(f"{label} {value:.3g}" for label, value in notes if value is not None)
-        yield Card("Calibration error", percent(ece, 1), note)
-    yield from _size_cards(metrics)
-    seconds = _seconds(found)
-    if seconds:
-        yield Card("Time", duration(seconds), "all stages together")
-
-
-def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
-    params, nonzero = metrics.get("params"), metrics.get("nonzero_params")
-    if nonzero is not None and params:
-        note = f"of {count(params)}, {percent(nonzero / params, 1)}"
-        yield Card("Non-zero parameters", count(nonzero), note)
-    if params is not None and (nonzero is None or metrics.get("trained_params") is not None):
-        yield Card("Parameters", count(params), _before(metrics.get("trained_params"), count))
-    macs, apart = metrics.get("macs"), metrics.get("onnx_max_difference")
-    if macs is not None:
-        before = _before(metrics.get("trained_macs"), short)
-        yield Card("Multiply-adds", short(macs), before or f"{count(macs)} for one image")
-    latency, sparse = metrics.get("latency_ms"), metrics.get("sparse_bytes")
-    if sparse is not None:
-        dense = _before(metrics.get("trained_file_bytes"), _kilobytes)
-        yield Card("Size, stored sparsely", _kilobytes(sparse), dense)
-    if latency is not None:
-        before = _before(metrics.get("trained_latency_ms"), "{:.3g} ms".format)
-        yield Card("Time for one image", f"{latency:.3g} ms", before)
-    if apart is not None:
-        yield Card("ONNX export", "agrees", f"largest difference {scientific(apart)}")
-
-
-def _before(value: float | None, say: Callable[[float], str]) -> str:
-    """The value before pruning in words, if it is known."""
-    return "" if value is None else f"{say(value)} before pruning"
-
-
-def _kilobytes(size: float) -> str:
-    return f"{size / 1000:,.1f} kB"
-
-
-def _seconds(found: Run) -> float:
-    """Seconds of all stages; of the logged epochs if no stage is finished."""
-    stages = [seconds for _, seconds, _ in _stages(found.metrics)]
-    logged = [number(line.get("seconds")) for lines in found.epochs.values() for line in lines]
-    return sum(s or 0.0 for s in stages or logged)
-
-
 def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
     sentences = [f"{said[:1].upper()}{said[1:]}." for said in found.warnings]
     architecture, choices, shares = _known(found)
     kept = architecture.options
+    lost = pruned(architecture, choices, found.strengths, found.fell_with)
+    if lost and found.architecture:
+        sentences.append(f"Pruned by the search: {lost.words}.")
     if mean := certainty(kept, shares):
         sentences.append(f"The posterior puts {percent(mean)} on what was kept, on average.")
     if many := len(against_odds(choices, kept, shares)):
@@ -189,7 +124,7 @@ def _found(found: Run) -> dict[str, Any]:
     """The drawing, the kept edges and the candidates that were ranked."""
     if found.architecture is None:
         return {"drawing": None, "edges": [], "candidates": [], "others": []}
-    drawn = picture(*_known(found))
+    drawn = picture(*_known(found), found.fell_with)
     # Below that share of its natural width the drawing scrolls: its text would be too small.
     return {
         "drawing": Markup(render(drawn)),
@@ -235,9 +170,9 @@ def _candidates(found: Run, taken: Architecture) -> list[tuple[str, ...]]:
 
 def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
     """Title, epochs and charts of each stage, the search first."""
-    stages = sorted(found.epochs, key=lambda stage: [*_STAGES, stage].index(stage))
+    stages = sorted(found.epochs, key=lambda stage: [*STAGES, stage].index(stage))
     return [
-        (_STAGES.get(s, s), len(epochs), [Markup(c) for c in charts(epochs, found.choices)])
+        (STAGES.get(s, s), len(epochs), [Markup(c) for c in charts(epochs, found.choices)])
         for s in stages
         for epochs in [found.epochs[s]]
     ]
@@ -272,30 +207,6 @@ def _pruning(found: Run) -> dict[str, Any]:
         "networks": rows,
         "looked_at": f"{found.curve.get('count')} {found.curve.get('images')} images",
     }
-
-
-def _stages(metrics: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]]:
-    stages = metrics.get("stages")
-    for name, cost in stages.items() if isinstance(stages, Mapping) else ():
-        if isinstance(cost, Mapping):
-            yield str(name), number(cost.get("seconds")) or 0.0, number(cost.get("peak_memory_mb"))
-
-
-def _costs(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    stages = list(_stages(metrics))
-    peaks = [peak for *_, peak in stages if peak is not None]
-    if len(stages) > 1:
-        stages.append(("together", sum(s for _, s, _ in stages), max(peaks, default=None)))
-    return [
-        (_STAGES.get(name, name).capitalize(), duration(seconds), _memory(peak))
-        for name, seconds, peak in stages
-    ]
-
-
-def _memory(megabytes: float | None) -> str:
-    if megabytes is None:
-        return ""
-    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
 
 
 def _settings(config: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from ardor.architecture import Architecture, Choice, Probabilities
 from ardor.reporting.cells import told_by_operations
-from ardor.reporting.certainty import Names, Strengths
+from ardor.reporting.certainty import Names
 from ardor.reporting.format import operation, percent
+from ardor.reporting.strengths import Strengths
 
 PRIOR = "prior"  # the quantity among the strengths: the probability before any image was seen
 _ALIKE = 1e-3  # by how much probabilities differ that are called alike

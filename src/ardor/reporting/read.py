@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ardor.architecture import Architecture, Choice, Probabilities, choices_from_json
+from ardor.architecture import Architecture, Choice, FellWith, Probabilities, choices_from_json
 from ardor.errors import ArdorError
-from ardor.reporting.certainty import Strengths
 from ardor.reporting.evaluation import Evaluation, read_evaluation
+from ardor.reporting.fallen import Pruned, pruned
 from ardor.reporting.format import number
 from ardor.reporting.runners_up import Other, others
+from ardor.reporting.strengths import Strengths
 from ardor.runtime.files import read_json, read_log
 
 Epoch = Mapping[str, Any]
@@ -26,6 +27,7 @@ class Run:
     choices: Sequence[Choice]
     probabilities: Probabilities
     strengths: Strengths
+    fell_with: FellWith
     probability: float | None  # of the architecture
     others: list[Other]  # likely architectures that were not taken
     candidates: list[Mapping[str, Any]]
@@ -54,6 +56,7 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
         probabilities=_numbers(found.get("probabilities"))
         or _last(searched, "probabilities", _numbers),
         strengths=_strengths(found.get("strengths")) or _last(searched, "strengths", _strengths),
+        fell_with=_texts((found or [{}, *searched][-1]).get("fell_with")),
         probability=number(found.get("probability")),
         others=list(others(found.get("runners_up"), architecture, choices)) if architecture else [],
         candidates=[c for c in candidates if _is_map(c)] if isinstance(candidates, list) else [],
@@ -74,6 +77,19 @@ def exports_of(run: Path) -> Mapping[str, Any]:
 def warnings_of(run: Path) -> list[str]:
     """What the search in a run folder has to say of itself, such as that it decided nothing."""
     return _warnings(_load(run / "architecture.json"))
+
+
+def pruned_of(run: Path) -> Pruned | None:
+    """What the search in a run folder has pruned."""
+    found = _load(run / "architecture.json")
+    if "choices" not in found:
+        return None
+    return pruned(
+        Architecture.from_json(found),
+        choices_from_json(found["choices"]),
+        _strengths(found.get("strengths")),
+        _texts(found.get("fell_with")),
+    )
 
 
 def _warnings(architecture: Mapping[str, Any]) -> list[str]:
@@ -120,6 +136,17 @@ def _strengths(content: Any) -> Strengths:
     if not _is_map(content):
         return {}
     return {str(choice): _numbers(options) for choice, options in content.items()}
+
+
+def _texts(content: Any) -> FellWith:
+    """Choice -> option -> text, without values that are none."""
+    if not _is_map(content):
+        return {}
+    return {
+        str(choice): {str(o): text for o, text in options.items() if isinstance(text, str)}
+        for choice, options in content.items()
+        if _is_map(options)
+    }
 
 
 def _is_map(value: Any) -> bool:

@@ -17,7 +17,14 @@ from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, w
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
-from ardor.searching.shrink import in_a_row, leaving, left_in, take_out_, with_removed
+from ardor.searching.shrink import (
+    in_a_row,
+    leaving,
+    left_in,
+    still_there,
+    take_out_,
+    with_removed,
+)
 from ardor.searching.undecided import ALL_KEPT, ALL_RULED_OUT, PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
@@ -224,6 +231,7 @@ class SearchLoop:
             certainty=certainty(kept, shares),
             probabilities=shares,
             strengths=strengths(posterior),
+            **({"fell_with": fell} if (fell := posterior.fell_with()) else {}),
             left=left_in(self.method.removed, self.stage.epoch + 1),
             **({"widths": wide} if (wide := widths(posterior)) else {}),
             **seen,
@@ -254,7 +262,8 @@ class SearchLoop:
         if left:
             facts["gone"] = with_removed(self.method.removed, left, self.stage.epoch + 1)
             self.take_out(facts["gone"])
-            self.stage.tell(f"candidates given up and taken out: {len(left)}")
+            there = still_there(self.method, facts["given_up"])
+            self.stage.tell(f"candidates given up and taken out: {len(left)}; {there} are left")
 
     def take_out(self, removed: Epochs) -> None:
         """Removes candidates from net, posterior and optimiser; the others are unchanged."""
@@ -301,6 +310,7 @@ class SearchLoop:
             },
             weights=cut_out(self.net, self.space, found, self.method.conv),
             widths=wide,
+            fell_with=method.fell_with(),
             warnings=tuple(self.warnings(found, shares)),
         )
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from ardor.architecture import (
     Architecture,
     Choice,
+    FellWith,
     Options,
     Probabilities,
     against_odds,
@@ -52,6 +53,8 @@ class SearchResult:
     # The architecture's weights in the supernet, by name; see handover.py.
     weights: Mapping[str, Tensor] = field(repr=False, compare=False)
     widths: Mapping[str, float] = field(default_factory=dict)  # choice -> channels expected to stay
+    # Choice -> option -> what it fell with, where it would have stayed by itself.
+    fell_with: FellWith = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # where the search has decided little
 
     def to_json(self) -> dict[str, Any]:
@@ -65,6 +68,7 @@ class SearchResult:
                 for one in against_odds(self.choices, self.architecture.options, self.probabilities)
             ],
             "strengths": self.strengths,
+            **({"fell_with": self.fell_with} if self.fell_with else {}),
             "left": self.removed,
             **({"widths": self.widths} if self.widths else {}),
             "warnings": list(self.warnings),

@@ -44,6 +44,13 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
     return found
 
 
+def still_there(method: Method, rows: Epochs) -> str:
+    """How many of the options that could leave are in the supernet: "80 of 112"."""
+    choices = [choice for choice in method.choices("op", "edge") if choice.name in rows]
+    remaining = sum(len(method.remaining(choice)) for choice in choices)
+    return f"{remaining} of {remaining + sum(map(len, method.removed.values()))}"
+
+
 def with_removed(removed: Epochs, left: Sequence[tuple[Choice, str]], epoch: int) -> Epochs:
     """`removed` with the options that left after `epoch`; sorted, as read from a checkpoint."""
     options = {name: dict(epochs) for name, epochs in removed.items()}
