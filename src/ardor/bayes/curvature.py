@@ -97,7 +97,7 @@ def _exact(logits: Tensor, gates: Sequence[Tensor]) -> list[Tensor]:
     so_far = torch.zeros_like(p[:, 0])
     means, squares = ([torch.zeros_like(gate) for gate in gates] for _ in range(2))
     for c in range(p.shape[1]):
-        rows = torch.autograd.grad(logits[:, c].sum(), gates, retain_graph=True)
+        rows = _slopes(logits[:, c].sum(), gates)
         so_far = so_far + p[:, c]
         share = (p[:, c] / so_far.clamp_min(TINY))[:, None]  # (batch, 1), as an image's options
         for mean, square, row in zip(means, squares, rows, strict=True):
@@ -118,7 +118,13 @@ def _monte_carlo(logits: Tensor, gates: Sequence[Tensor], samples: int) -> list[
     squares = [torch.zeros_like(gate) for gate in gates]
     for drawn in labels.T:
         fit = log_p.gather(1, drawn[:, None]).sum()
-        slopes = torch.autograd.grad(fit, gates, retain_graph=True)
-        for square, slope in zip(squares, slopes, strict=True):
+        for square, slope in zip(squares, _slopes(fit, gates), strict=True):
             square += slope.square() / samples
     return squares
+
+
+def _slopes(of: Tensor, gates: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The gradient in every gate; zero where nothing is left that the gate would weigh."""
+    if not of.requires_grad:
+        return [torch.zeros_like(gate) for gate in gates]
+    return torch.autograd.grad(of, gates, retain_graph=True, materialize_grads=True)
