@@ -159,6 +159,18 @@ def versions(result: dict[str, Any]) -> str:
     return head("step", *columns) + "\n".join(lines) + "\n"
 
 
+def curvature(result: dict[str, Any]) -> str:
+    """What the curvature in all gates takes beside a training step on the same batch."""
+    lines = [
+        f"| `{row['space']}`, {row['work']} | {row['memory_mb']:,.0f} | {row['memory_ratio']:.2f} "
+        f"| {row['cpu_seconds']:.3g} | {row['time_ratio']:.2f} "
+        f"| {row['time_ratio_low']:.2f} to {row['time_ratio_high']:.2f} |\n"
+        for row in result["table"]
+    ]
+    columns = ("peak memory, MB", "ratio", "CPU seconds", "ratio", "spread")
+    return head("", *columns) + "".join(lines)
+
+
 def rivals(result: dict[str, Any]) -> str:
     """A small table for the means, then for each set of images and time."""
     parts = []
@@ -172,6 +184,7 @@ APART: dict[str, Callable[[dict[str, Any]], str]] = {
     "speed": ratios,
     "campaign": campaign,
     "two versions": versions,
+    "curvature": curvature,
     "rivals": rivals,
     "recipe": recipe,
 }

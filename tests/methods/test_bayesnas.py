@@ -128,7 +128,7 @@ def test_what_would_have_stayed_by_itself_says_what_it_fell_with() -> None:
     shut(method, "normal/>3", option=0)
     method.refit(constant(1.0))
     assert method.fell_with() == {"normal/0>3": dict.fromkeys(OPS[1:], "normal/>3: 0")}
-    method.removed = {"normal/0>3": {option: 1 for option in OPS[1:]}}
+    method.removed = {"normal/0>3": dict.fromkeys(OPS[1:], 1)}
     method.refit(constant(1.0))
     assert method.fell_with() == {"normal/0>3": dict.fromkeys(OPS[1:], "normal/>3: 0")}
 

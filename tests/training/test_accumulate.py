@@ -86,14 +86,9 @@ def test_an_auxiliary_head_is_counted_in_parts_too() -> None:
 def test_curvature_is_that_of_the_whole() -> None:
     net, batch = SPACE.build().double(), some(7)
     gates = {c.name: torch.rand(c.copies, 1, len(c.options)).double() for c in SPACE.choices}
-    torch.set_default_dtype(torch.double)  # of the statistics that are frozen
-    try:
-        whole, split = (
-            GateCurvature(net, SPACE.choices, lambda: [batch], micro_batches=n)(gates)
-            for n in (1, 3)
-        )
-    finally:
-        torch.set_default_dtype(torch.float)
+    whole, split = (
+        GateCurvature(net, SPACE.choices, lambda: [batch], micro_batches=n)(gates) for n in (1, 3)
+    )
     assert all(torch.allclose(whole[name], split[name], **EXACT) for name in gates)
 
 

@@ -124,5 +124,7 @@ def _monte_carlo(logits: Tensor, gates: Sequence[Tensor], samples: int) -> list[
 
 
 def _slopes(of: Tensor, gates: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The gradient in every gate; zero in those of a choice that has left the net altogether."""
+    """The gradient in every gate; zero where nothing is left that the gate would weigh."""
+    if not of.requires_grad:
+        return [torch.zeros_like(gate) for gate in gates]
     return torch.autograd.grad(of, gates, retain_graph=True, materialize_grads=True)

@@ -14,8 +14,14 @@ from ardor.native.shapes import Shape
 Pool = nn.MaxPool2d | nn.AvgPool2d
 
 
+# What normalises: each batch's statistics; the same, and they are kept; those that were kept.
+Statistics = Literal["batch", "measured", "frozen"]
+
+
 class Block(nn.Module, ABC):
     """Part of a candidate, for which there is native code."""
+
+    statistics: Statistics = "batch"
 
     @abstractmethod
     def shape(self, *, first: bool, last: bool) -> Shape:
@@ -38,31 +44,53 @@ class Normalised(Block):
         self.norm, self.relu_last = norm, relu_last
 
     def weights(self) -> list[Tensor]:
+        if self.statistics == "frozen":
+            return scale_and_shift(self.norm)
         return [self.norm.weight, self.norm.bias] if self.norm.affine else []
 
     def native(self) -> bool:
-        """Native code normalises by the statistics of the batch."""
-        return self.norm.training or self.norm.running_mean is None
+        """Native code normalises by the statistics of the batch, or by those that are frozen."""
+        by_batch = self.norm.training or self.norm.running_mean is None
+        return by_batch or self.statistics != "batch"
 
     @property
     def remembers(self) -> bool:
         """Whether a batch moves its running statistics."""
-        return self.norm.training and self.norm.running_mean is not None
+        moving = self.norm.training or self.statistics == "measured"
+        return moving and self.norm.running_mean is not None
 
     @torch.no_grad()
     def remember_(self, mean: Tensor, spread: Tensor, count: int) -> None:
-        """Moves the running statistics as BatchNorm does."""
+        """Moves the running statistics as BatchNorm does; measured ones are the batch's."""
         norm = self.norm
         assert norm.running_mean is not None
         assert norm.running_var is not None
-        share = 0.1 if norm.momentum is None else norm.momentum
-        variance = (
-            (spread.square().reciprocal() - norm.eps).clamp_min(0) * count / max(count - 1, 1)
-        )
+        variance = (spread.square().reciprocal() - norm.eps).clamp_min(0)
+        share = 1.0
+        if self.statistics == "batch":
+            share = 0.1 if norm.momentum is None else norm.momentum
+            variance = variance * count / max(count - 1, 1)
         norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), share)
         norm.running_var.lerp_(variance.to(norm.running_var.dtype), share)
         if norm.num_batches_tracked is not None:
             norm.num_batches_tracked += 1
+
+
+def scale_and_shift(norm: nn.BatchNorm2d) -> list[Tensor]:
+    """What a BatchNorm multiplies by and adds in evaluation."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = (norm.running_var + norm.eps).rsqrt()
+    scale = norm.weight * scale if norm.affine else scale
+    shift = -norm.running_mean * scale
+    return [scale, norm.bias + shift if norm.affine else shift]
+
+
+def frozen(block: Block, shape: Shape) -> Shape:
+    """The shape of a block, with a scale and a shift alone where its statistics are frozen."""
+    if isinstance(block, Normalised) and block.statistics == "frozen":
+        return replace(shape, bare=True, affine=True)
+    return shape
 
 
 class PoolBlock(Normalised):
@@ -98,7 +126,7 @@ class BarePool(Block):
 
     def native(self) -> bool:
         """Not in evaluation, where a network is traced and exported layer by layer."""
-        return self.training
+        return self.training or self.statistics != "batch"
 
     def shape(self, *, first: bool, last: bool) -> Shape:
         return replace(pool_shape(self.pool), bare=True)
@@ -127,7 +155,7 @@ class Chain(nn.Sequential):
         if self.training not in self._shapes:
             blocks = self.blocks()
             self._shapes[self.training] = tuple(
-                b.shape(first=b is blocks[0], last=b is blocks[-1]) for b in blocks
+                frozen(b, b.shape(first=b is blocks[0], last=b is blocks[-1])) for b in blocks
             )
         return self._shapes[self.training]
 

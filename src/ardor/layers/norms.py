@@ -27,11 +27,13 @@ def complete_(norm: nn.BatchNorm2d) -> None:
         norm.num_batches_tracked = torch.tensor(0)
 
 
-def add_statistics_(norm: nn.BatchNorm2d, device: torch.device | None = None) -> None:
+def add_statistics_(
+    norm: nn.BatchNorm2d, device: torch.device | None = None, dtype: torch.dtype | None = None
+) -> None:
     """Gives a BatchNorm running statistics, of nothing seen yet."""
     norm.track_running_stats = True
-    norm.running_mean = torch.zeros(norm.num_features, device=device)
-    norm.running_var = torch.ones(norm.num_features, device=device)
+    norm.running_mean = torch.zeros(norm.num_features, device=device, dtype=dtype)
+    norm.running_var = torch.ones(norm.num_features, device=device, dtype=dtype)
 
 
 def remove_statistics_(norm: nn.BatchNorm2d) -> None:

@@ -57,31 +57,26 @@ def dependent(choices: Iterable[Choice], s: Gates, there: Gates, rule: Rule = "p
     named = {choice.name: choice for choice in choices}
     found = Dependent({name: each.clone() for name, each in s.items()})
     leading: dict[Node, Tensor] = {}  # the sum of s of all that leads to a node
-    gates = gates_of_edges(named.values())
+    inputs = inputs_of_nodes(named.values())
     operations = [choice for choice in named.values() if choice.kind == "op"]
     for choice in sorted(operations, key=lambda choice: choice.target or 0):
         needs = {}
         if choice.inside is not None:
             outer, option = choice.inside
             needs[f"{outer}: {option}"] = part(named[outer], option).of(found.gamma)
-        if (choice.place, choice.source) in leading:
-            reached = leading[choice.place, choice.source]
-            needs[inputs_of(choice)] = predecessors(reached, rule)
-        gate = gates.get(choice.name)
+        if (node := (choice.place, choice.source)) in leading:
+            words = inputs[node].name if node in inputs else f"all that leads to node {node[1]}"
+            needs[words] = predecessors(leading[node], rule)
+        target = choice.place, choice.target
+        gate = part(inputs[target], str(choice.source)) if target in inputs else None
         edge = {f"{gate.choice.name}: {choice.source}": gate.of(s)} if gate else {}
         found.settle(Part(choice, slice(None)), s, needs | edge)
         left = parallel(s[choice.name] * there[choice.name] * (found.gamma[choice.name] > BOUND))
         if gate:
             found.settle(gate, s, needs | {choice.name: left})
         if choice.place.complete and choice.source is not None:
-            node = choice.place, choice.target
-            leading[node] = leading[node] + left if node in leading else left
+            leading[target] = leading[target] + left if target in leading else left
     return found
-
-
-def inputs_of(choice: Choice) -> str:
-    """What leads to the source of a choice, as `Method.fell_with` names it."""
-    return f"{choice.place.name}/>{choice.source}".removeprefix("/")
 
 
 def part(choice: Choice, option: str) -> Part:
@@ -90,14 +85,7 @@ def part(choice: Choice, option: str) -> Part:
     return Part(choice, slice(at, at + 1))
 
 
-def gates_of_edges(choices: Iterable[Choice]) -> dict[str, Part]:
-    """Operation choice -> the gate of its edge, where the space has a choice of inputs."""
-    choices = list(choices)
-    inputs: dict[Node, Choice] = {
-        (c.place, c.target): c for c in choices if c.kind == "edge" and c.target is not None
-    }
-    return {
-        choice.name: part(inputs[choice.place, choice.target], str(choice.source))
-        for choice in choices
-        if choice.kind == "op" and (choice.place, choice.target) in inputs
-    }
+def inputs_of_nodes(choices: Iterable[Choice]) -> dict[Node, Choice]:
+    """For each node the choice of its inputs, where the space has one: the gates of its edges."""
+    inputs = (choice for choice in choices if choice.kind == "edge" and choice.target is not None)
+    return {(choice.place, choice.target): choice for choice in inputs}

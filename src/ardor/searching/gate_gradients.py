@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from ardor.architecture import Choice
 from ardor.bayes import Gates
 from ardor.bayes.curvature import LogitsAt, gauss_newton_diagonal
+from ardor.layers.blocks import Block, Normalised, Statistics
 from ardor.layers.norms import add_statistics_, measured, norms_of, remove_statistics_
 from ardor.methods import Method
 from ardor.spaces import Net
 from ardor.training.objective import Batch, Loss, likelihood, objective, to_device
+from ardor.training.optimise import held
 
 Draws = Callable[[], AbstractContextManager[None]]  # a stream of random numbers
 
@@ -117,7 +119,8 @@ class GateCurvature:
     def __call__(self, gates: Gates, *, per_image: bool = False, samples: int = 0) -> Gates:
         """The Gauss-Newton diagonal, as `methods.Curvature` describes it."""
         batches = self.gather()
-        with self.drawing():
+        weights = [weight for weight in self.net.parameters() if weight.requires_grad]
+        with self.drawing(), held(weights):  # nothing is kept, or computed, for their gradients
             pieces = [
                 gauss_newton_diagonal(logits_at, each, per_image=per_image, samples=samples)
                 for batch in batches
@@ -151,13 +154,25 @@ def frozen_statistics(net: Net, images: Tensor, gates: Gates) -> Iterator[None]:
     norms = [norm for norm in norms_of(net) if not norm.track_running_stats]
     was_training = net.training
     for norm in norms:
-        add_statistics_(norm, images.device)
+        add_statistics_(norm, images.device, images.dtype)
     try:
         net.eval()
+        normalise_by_(net, norms, "measured")
         with torch.no_grad(), measured(norms):
             net(images, gates)
+        normalise_by_(net, norms, "frozen")
         yield
     finally:
+        normalise_by_(net, norms, "batch")
         for norm in norms:
             remove_statistics_(norm)
         net.train(was_training)
+
+
+def normalise_by_(net: Net, norms: Sequence[nn.BatchNorm2d], statistics: Statistics) -> None:
+    """Sets what the blocks with these norms, which native code computes, normalise by."""
+    own = set(norms)
+    for block in net.modules():
+        if isinstance(block, Block) and (not isinstance(block, Normalised) or block.norm in own):
+            block.statistics = statistics
+    net.forget_shapes_()
