@@ -71,14 +71,15 @@ def architecture_table(
     found = Architecture.from_json(content)
     sure = read(content, "probabilities", dict[str, Numbers])
     strong, fell = strengths_of(content), fallen(found, choices, fell_with(content))
-    links = {choice.name: choice for choice in choices if choice.target is not None}
-    if not every and all(choice.source is None for choice in choices):
+    told = told_by_operations(choices)
+    links = {c.name: c for c in choices if c.source is not None or c.name in told}
+    if not every and not links:
         listed = edges(found, choices, sure)
         return table("", COLUMNS, [(*row[:4], share(row[4])) for row in listed])
     words = {key: word for key, word in quantities(strong).items() if key != NO_ROOM}
     odd = {(one.choice, one.kept): one for one in against_odds(choices, found.options, sure)}
     channels = {choice.name: choice for choice in choices if choice.kind == "width"}
-    hidden = {*channels, *told_by_operations(choices)}
+    hidden = {*channels, *told}
     rows = [
         (
             *place(one, links.get(one.choice)),
