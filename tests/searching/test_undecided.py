@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from standins.watched import SMALL, SPACE, make
 
 from ardor.architecture import Choice
@@ -15,7 +16,14 @@ from ardor.reporting import report
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import write_json
 from ardor.runtime.progress import Progress
-from ardor.searching.undecided import ALL_KEPT, NO_FAVOUR, NO_STEP, uncertainty, undecided
+from ardor.searching.undecided import (
+    ALL_KEPT,
+    ALL_RULED_OUT,
+    NO_FAVOUR,
+    NO_STEP,
+    uncertainty,
+    undecided,
+)
 
 OPS = Choice(
     "op", "op", ("none", "conv", "pool", "skip"), families=("none", "conv", "pool", "skip")
@@ -53,6 +61,13 @@ def test_the_gravest_is_said_alone() -> None:
     assert undecided([OPS], KEPT, even, 0) == [NO_STEP]
     assert undecided([OPS], {"op": ("conv", "pool", "skip")}, even, 1) == [ALL_KEPT]
     assert undecided([OPS], KEPT, even, None) == [NO_FAVOUR]  # begun before anybody counted
+
+
+def test_to_rule_some_out_is_a_decision_and_to_rule_all_out_is_none() -> None:
+    even, some = shares(0.25, 0.25, 0.25, 0.25), torch.tensor([[[False, True, False, False]]])
+    assert undecided([OPS], KEPT, even, 9, [torch.zeros_like(some)]) == [NO_FAVOUR]
+    assert undecided([OPS], KEPT, even, 9, [some]) == []
+    assert undecided([OPS], KEPT, even, 9, [torch.ones_like(some)]) == [ALL_RULED_OUT]
 
 
 @pytest.mark.parametrize(("warmup", "said"), [(0.9, NO_STEP), (0.0, NO_FAVOUR)])

@@ -25,7 +25,7 @@ from ardor.searching.shrink import (
     take_out_,
     with_removed,
 )
-from ardor.searching.undecided import ALL_KEPT, ALL_RULED_OUT, PRIOR_ALONE, undecided
+from ardor.searching.undecided import ALL_KEPT, PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training import mirror
@@ -321,10 +321,8 @@ class SearchLoop:
         if not self.config.epochs:
             return [PRIOR_ALONE]
         steps = self.stage.facts.get("gate_steps")
-        warnings = undecided(self.space.choices, found.options, shares, steps)
-        out = self.selection.final().negligible()
-        if out and all(each.all() for each in out.values()):
-            warnings.append(ALL_RULED_OUT)
+        out = [*self.selection.final().negligible().values()]
+        warnings = undecided(self.space.choices, found.options, shares, steps, out)
         for warning in warnings:
             if warning != ALL_KEPT:  # which the monitor has told
                 self.stage.tell(warning)

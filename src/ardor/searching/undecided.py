@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 
 from ardor.architecture import Choice, Options, Probabilities
 from ardor.bayes.divergences import entropy
@@ -38,13 +39,24 @@ NO_FAVOUR = (
 
 
 def undecided(
-    choices: Sequence[Choice], kept: Options, probabilities: Probabilities, gate_steps: int | None
+    choices: Sequence[Choice],
+    kept: Options,
+    probabilities: Probabilities,
+    gate_steps: int | None,
+    ruled_out: Sequence[Tensor] = (),
 ) -> list[str]:
-    """What there is to say; `gate_steps` is None where nobody has counted."""
+    """What there is to say; `gate_steps` is None where nobody has counted.
+
+    To rule out some options, and leave the others alike, is a decision.
+    """
     if gate_steps == 0:
         return [NO_STEP]
     if keeps_all((choice for choice in choices if choice.kind == "op"), kept):
         return [ALL_KEPT]
+    if ruled_out and all(options.all() for options in ruled_out):
+        return [ALL_RULED_OUT]
+    if any(options.any() for options in ruled_out):
+        return []
     return [NO_FAVOUR] if uncertainty(choices, probabilities) >= UNCERTAIN else []
 
 
