@@ -53,7 +53,7 @@ from ardor.bayes.relevance import (
     switch,
 )
 from ardor.methods._base import Curvature, Method
-from ardor.methods._dependency import Dependent, dependent
+from ardor.methods._dependency import Dependent
 from ardor.settings.fields import Count, Rate
 from ardor.spaces import Space
 
@@ -150,7 +150,7 @@ class BayesNas(Method):
         there = {
             c.name: self.scatter(c, torch.ones_like(self.fitted("s", c))) for c in self.switched
         }
-        return dependent(self.switched, s, there, self.dependency)
+        return Dependent(self.switched, s, there, self.dependency)
 
     def fell_with(self) -> FellWith:
         return self.dependent().fell_with
