@@ -23,7 +23,7 @@ class Part:
     """Some options of a choice, side by side."""
 
     choice: Choice
-    at: slice = slice(None)
+    at: slice
 
     def of(self, gates: Gates) -> Tensor:
         """Their entries, (1, 1, options)."""
@@ -55,7 +55,7 @@ class Dependent:
         """Settles an edge: its operations, then its gate, then what it brings to its target."""
         needs, gate = self._needs(choice), self._gate(choice)
         shut = {f"{gate.choice.name}: {choice.source}": gate.of(self.s)} if gate else {}
-        self._settle(Part(choice), {**needs, **shut})
+        self._settle(Part(choice, slice(None)), {**needs, **shut})
         stays = self.there[choice.name] * (self.gamma[choice.name] > BOUND)
         brought = parallel(self.s[choice.name] * stays)
         if gate:
