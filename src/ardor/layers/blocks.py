@@ -12,9 +12,7 @@ from ardor.native import kernels
 from ardor.native.shapes import Shape
 
 Pool = nn.MaxPool2d | nn.AvgPool2d
-
-
-# What normalises: each batch's statistics; the same, and they are kept; those that were kept.
+# What normalises: statistics of each batch; these too, but they are kept; those that were kept.
 Statistics = Literal["batch", "measured", "frozen"]
 
 
@@ -61,7 +59,7 @@ class Normalised(Block):
 
     @torch.no_grad()
     def remember_(self, mean: Tensor, spread: Tensor, count: int) -> None:
-        """Moves the running statistics as BatchNorm does; measured ones are the batch's."""
+        """Moves the running statistics as BatchNorm does, to just the batch's while measured."""
         norm = self.norm
         assert norm.running_mean is not None
         assert norm.running_var is not None
