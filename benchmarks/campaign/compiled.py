@@ -22,7 +22,8 @@ import os, torch
 from ardor.native import build as native
 {before}
 from ardor.layers.mixed import output
-from ardor.layers.operations import OPS, Style
+from ardor.layers.operations import OPS
+from ardor.layers.style import Style
 torch.manual_seed(0)
 chain, x = OPS["sep_conv_3x3"](8, 1, Style()), torch.randn(2, 8, 6, 6)
 print("right" if torch.allclose(output(chain, x), chain(x), atol=1e-4) else "wrong")

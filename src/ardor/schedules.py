@@ -18,6 +18,14 @@ def linear(progress: float, *, last: float = 0.02) -> float:
     return max(1 - last - progress, (1 - progress) / 5) / (1 - last)
 
 
+def exponential(progress: float) -> float:
+    """From 1 down to 0.0005, by the same factor in equal times.
+
+    As DARTS and BayesNAS train on ImageNet: 0.97 an epoch for 250 epochs, here step by step.
+    """
+    return 0.97 ** (250 * progress)  # type: ignore[no-any-return]
+
+
 def constant(progress: float) -> float:
     """1 throughout."""
     return 1.0
@@ -39,4 +47,4 @@ def round_at(progress: float, rounds: int) -> tuple[int, float]:
     return number, progress * rounds - number
 
 
-RATES = {"cosine": cosine, "linear": linear, "constant": constant}
+RATES = {"cosine": cosine, "linear": linear, "exponential": exponential, "constant": constant}

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from ardor.layers.blocks import Block, Chain
 from ardor.layers.convolutions import FactorizedReduce
 from ardor.layers.mixed import DropPath, Mixed, Terms, add_up, output, shut
-from ardor.layers.operations import OPS, Style, halve, squeeze
+from ardor.layers.operations import OPS, halve, squeeze
+from ardor.layers.style import DARTS, Style
 from ardor.layers.variational import VariationalConv2d
 from ardor.native import kernels
 
@@ -96,7 +97,7 @@ def test_an_edge_gate_scales_all_that_its_edge_brings() -> None:
 def test_a_state_takes_the_native_way_and_gives_the_same(
     relu_last: bool, stride: int, searching: bool, channels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    style = Style(relu_last=relu_last, searching=searching)
+    style = Style(order="conv-bn-relu" if relu_last else DARTS, searching=searching)
     operations = {name: build(channels, stride, style) for name, build in OPS.items()}
     edge, x = Mixed((*OPS, "none"), operations), torch.randn(4, channels, 9, 9).requires_grad_()
     for norm in (module for module in edge.modules() if isinstance(module, nn.BatchNorm2d)):

@@ -1,11 +1,16 @@
 """Every operation says its family; a module of one's own says it, or shows what is inside it."""
 
+from typing import get_args
+
 import pytest
+import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ardor.architecture import FAMILIES
 from ardor.errors import ArdorError
-from ardor.layers.operations import OPS, TEN, Noise, Style, families_of, family_of
+from ardor.layers.operations import OPS, TEN, Noise, families_of, family_of
+from ardor.layers.style import Order, Style
 
 
 class Attention(nn.Module):
@@ -38,9 +43,48 @@ def test_every_operation_of_the_table_says_its_family() -> None:
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_what_is_inside_an_operation_tells_the_same(name: str) -> None:
-    module = OPS[name](4, 1, Style())
+@pytest.mark.parametrize("order", get_args(Order))
+def test_what_is_inside_an_operation_tells_the_same(name: str, order: Order) -> None:
+    module = OPS[name](4, 1, Style(order=order))
     assert family_of(module) == OPS[name].family
+
+
+# As the authors' code applies them one after another (Zhou et al. 2019)
+NORM_FIRST = {
+    "sep_conv_5x5": "norm relu 5x5/4 1x1 norm relu 5x5/4 1x1",
+    "dil_conv_3x3": "norm relu 3x3 1x1",
+    "skip_connect": "norm 1x1",
+    "nor_conv_3x3": "norm relu 3x3",
+}
+
+
+def words(module: nn.Module) -> str:
+    """The layers of a module; convolutions with their size, and groups if there are some."""
+    found = []
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            size = "x".join(map(str, layer.kernel_size))
+            found.append(size + (f"/{layer.groups}" if layer.groups > 1 else ""))
+        elif isinstance(layer, (nn.BatchNorm2d, nn.ReLU)):
+            found.append("relu" if isinstance(layer, nn.ReLU) else "norm")
+    return " ".join(found)
+
+
+@pytest.mark.parametrize("name", NORM_FIRST)
+def test_in_bayesnas_what_is_read_is_normalised(name: str) -> None:
+    module = OPS[name](4, 2, Style(order="bn-relu-conv"))
+    assert words(module) == NORM_FIRST[name]
+    assert module(torch.randn(2, 4, 7, 6)).shape == (2, 4, 4, 3)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_in_bayesnas_pools_count_a_border_of_zeros(stride: int) -> None:
+    x = torch.randn(2, 4, 7, 6) - 1  # with windows in which all is below zero
+    windows = F.unfold(x, 3, padding=1, stride=stride).unflatten(1, (4, 9))
+    style = Style(order="bn-relu-conv")
+    for name, of in (("max_pool_3x3", windows.amax(2)), ("avg_pool_3x3", windows.mean(2))):
+        found = OPS[name](4, stride, style)(x).flatten(2)
+        assert torch.allclose(found, of, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ardor.layers import mixed
 from ardor.layers.mixed import Mixed
-from ardor.layers.operations import OPS, Style
+from ardor.layers.operations import OPS
+from ardor.layers.style import Style
 from ardor.native import kernels
 from ardor.native.kernels import native_sum, ready
 from ardor.native.shapes import Shape, Term

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from ardor.layers.blocks import Chain
 from ardor.layers.convolutions import SeparableBlock
 from ardor.layers.mixed import output
-from ardor.layers.operations import OPS, Style, halve, squeeze
+from ardor.layers.operations import OPS, halve, squeeze
+from ardor.layers.style import Style
 from ardor.layers.variational import VariationalConv2d
 from ardor.native import kernels, padding
 from ardor.native.shapes import NO_VARIANCE, Shape, Term

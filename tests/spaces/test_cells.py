@@ -95,6 +95,43 @@ def test_published_cells_have_their_parameters_on_imagenet(
     assert multiply_adds(net, space.image) < 600e6  # what is called mobile
 
 
+def bayesnas(cells: str, **sizes: object) -> tuple[Cells, nn.Module]:
+    """The space of the cells of that lambda at these sizes, and their network."""
+    found = spaces.known(f"bayesnas-{cells}")
+    space = spaces.make("cells", {**dict(found.settings), **sizes})
+    assert isinstance(space, Cells)
+    return space, space.build(space.adopted(found))
+
+
+@pytest.mark.parametrize(
+    ("cells", "count"), [("0.01", 2_575_702), ("0.007", 3_197_350), ("0.005", 2_512_198)]
+)
+def test_the_cells_of_bayesnas_have_the_parameters_of_the_released_nets(
+    cells: str, count: int
+) -> None:
+    """Counted from the definitions of the authors' nets; the list of architectures says so too."""
+    space, net = bayesnas(cells)
+    assert (space.image, space.classes) == ((3, 32, 32), 10)
+    assert parameters(net) == count
+    assert f"{count:,}" in spaces.named()[f"bayesnas-{cells}"]
+    assert net.eval()(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_the_cells_of_bayesnas_have_the_parameters_of_the_released_net_on_imagenet() -> None:
+    """4.0 million in print; no norm stands at the end of a stem, and one before the classifier."""
+    sizes = {"image": (3, 224, 224), "classes": 1000, "channels": 48, "stem": 1, "halvings": 3}
+    space, net = bayesnas("0.01", layout="4N R 4N R 4N", **sizes)
+    assert parameters(net) == 4_008_928
+    assert multiply_adds(net, space.image) < 600e6  # what is called mobile
+
+
+def test_named_cells_take_other_images_but_none_that_are_too_small() -> None:
+    space, net = bayesnas("0.01", image=(1, 7, 9), classes=3, channels=4, layout="NRNRN")
+    assert net(torch.randn(2, *space.image)).shape == (2, 3)
+    with pytest.raises(ArdorError, match="halves 3 pixels more often than they allow"):
+        bayesnas("0.01", image=(1, 3, 9))
+
+
 def test_a_stem_that_halves_gives_the_first_cell_two_sizes() -> None:
     image = torch.randn(2, 3, 28, 20)
     for halvings, sizes, widths in (
@@ -157,11 +194,16 @@ def test_operation_sets() -> None:
     assert pooled.min().item() == 0.0  # rectified after the pool, as every operation of VINNAS
 
 
-@pytest.mark.parametrize("ops", ["vinnas", "darts"])
+@pytest.mark.parametrize(
+    ("ops", "order"),
+    [("vinnas", "auto"), ("darts", "auto"), ("darts", "conv-bn-relu"), ("vinnas", "bn-relu-conv")],
+)
 @pytest.mark.parametrize("how", ["strongest", "subset"])
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_supernet_under_one_hot_gates_is_the_network(ops: str, how: str, shared: bool) -> None:
-    space = Cells(**SMALL, ops=ops, shared=shared)
+def test_the_supernet_under_one_hot_gates_is_the_network(
+    ops: str, order: str, how: str, shared: bool
+) -> None:
+    space = Cells(**SMALL, ops=ops, order=order, shared=shared)
     supernet, x = space.build(), torch.randn(4, *space.image)
     for seed in range(2):
         torch.manual_seed(seed)
@@ -180,8 +222,9 @@ def test_the_final_network_takes_the_supernets_weights_by_name() -> None:
     assert {f"{n}.weight" for n in convs} <= set(known)
 
 
-def test_searching_uses_batch_statistics_and_no_scale() -> None:
-    space = Cells(**SMALL, ops="vinnas")
+@pytest.mark.parametrize("order", ["conv-bn-relu", "bn-relu-conv"])
+def test_searching_uses_batch_statistics_and_no_scale(order: str) -> None:
+    space = Cells(**SMALL, ops="vinnas", order=order)
     norms = [m for m in space.build().modules() if isinstance(m, nn.BatchNorm2d)]
     assert not any(norm.affine or norm.track_running_stats for norm in norms)
     final = space.build(chance(space, "strongest"))
@@ -330,6 +373,10 @@ def test_any_image(image: tuple[int, int, int]) -> None:
         ({"ops": "skip_connect"}, "two operations"),
         ({"chanels": 3}, "chanels"),
         ({"states": 0}, "states"),
+        (
+            {"order": "relu-bn-conv"},
+            "must be 'auto', 'relu-conv-bn', 'conv-bn-relu' or 'bn-relu-conv'",
+        ),
         ({"classes": 1}, "classes"),
         ({"channels": "many"}, "many"),
     ],
@@ -348,6 +395,14 @@ def test_an_architecture_of_another_space_is_refused() -> None:
     for wrong in ({"normal/0>2": ("sep_conv_9x9",)}, {"normal/>2": ()}):
         with pytest.raises(ArdorError, match="does not belong"):
             space.build(space.architecture({**kept, **wrong}))
+
+
+def test_an_architecture_without_an_order_has_that_of_its_operations() -> None:
+    content = json.loads(str(chance(Cells(**SMALL, ops="vinnas"), "subset")))
+    del content["settings"]["order"]  # as files were before there was one to choose
+    before = spaces.of(Architecture.from_json(content))
+    assert isinstance(before, Cells)
+    assert before.style_order == "conv-bn-relu"
 
 
 def test_a_space_is_found_again_from_its_architecture() -> None:

@@ -36,11 +36,12 @@ OWN = ["examples.mobile", "standins.built", "standins.toy"]
 # What makes a space small; every other one has few channels, where it has channels.
 SMALL = {
     "cells": {"layout": "NR", "states": 2, "channels": 4, "ops": "darts"},
+    "cells, bn-relu-conv": {"layout": "NRN", "states": 2, "channels": 4, "ops": "seven"},
     "nasbench201": {"channels": 4, "cells": 1},
     "examples.mobile": {"channels": 4, "depth": 2},
 }
 
-every = pytest.mark.parametrize("name", [*spaces.names(), *OWN])
+every = pytest.mark.parametrize("name", [*spaces.names(), "cells, bn-relu-conv", *OWN])
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +51,12 @@ def _examples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small(name: str) -> Space:
-    """The space for images as `bright` has them."""
-    known = fields.of(spaces.find(name)).model_fields
+    """The space for images as `bright` has them; after a comma stands the order of its cells."""
+    module, comma, order = name.partition(", ")
+    known = fields.of(spaces.find(module)).model_fields
     sizes = SMALL.get(name, {"channels": 4} if "channels" in known else {})
-    return spaces.make(name, {"image": (1, 8, 8), "classes": 2, **sizes})
+    sizes = {**sizes, "order": order} if comma else sizes
+    return spaces.make(module, {"image": (1, 8, 8), "classes": 2, **sizes})
 
 
 def scores(space: Space) -> dict[str, Tensor]:

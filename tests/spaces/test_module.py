@@ -17,7 +17,8 @@ from ardor import discover, spaces
 from ardor.architecture import Architecture
 from ardor.data import Normalise
 from ardor.errors import ArdorError
-from ardor.layers.operations import OPS, Style
+from ardor.layers.operations import OPS
+from ardor.layers.style import Style
 from ardor.layers.variational import Variational, VariationalConv2d, VariationalLinear
 from ardor.models.model import Model
 from ardor.models.sizes import parameters

@@ -21,7 +21,7 @@ from ardor.models.sizes import multiply_adds, nonzero_parameters
 from ardor.models.smaller import compact, prune
 from ardor.runtime.device import Runtime
 from ardor.runtime.tensors import load
-from ardor.schedules import linear
+from ardor.schedules import exponential, linear
 from ardor.settings.sections import LONGEST, TrainConfig
 from ardor.spaces import Net
 from ardor.spaces.cells import Cells
@@ -267,6 +267,16 @@ def test_the_linear_rate_is_that_of_pdarts() -> None:
     assert found == pytest.approx(expected, abs=1e-12)
     assert found == sorted(found, reverse=True)
     assert (found[0], found[-1]) == (pytest.approx(1.0), 0.0)
+
+
+def test_the_exponential_rate_is_that_of_darts_on_imagenet() -> None:
+    config = TrainConfig(rate=0.1, schedule="exponential")
+    rates = [rate_at(config, epoch / 250) for epoch in range(251)]
+    expected = [0.1]
+    for _ in range(250):
+        expected.append(0.97 * expected[-1])
+    assert rates == pytest.approx(expected, rel=1e-9)
+    assert exponential(1.0) == pytest.approx(5e-4, rel=0.02)
 
 
 def test_the_rate_warms_up_and_then_follows_its_schedule() -> None:

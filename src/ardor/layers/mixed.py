@@ -69,8 +69,9 @@ def gated(x: Tensor, gate: Tensor) -> Tensor:
 
 
 def output(chain: nn.Module, x: Tensor) -> Tensor:
-    """The output of a chain by itself."""
-    assert isinstance(chain, Chain)
+    """The output of a chain, or of any other module, by itself."""
+    if not isinstance(chain, Chain):
+        return chain(x)  # type: ignore[no-any-return]
     total = add_up([Terms([(x, chain)])])
     assert total is not None
     return total

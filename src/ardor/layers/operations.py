@@ -1,8 +1,8 @@
 """The operations: name -> builder and family. One table serves both kinds of weights.
 
-Two orders of the same operations: DARTS puts a ReLU before and a BatchNorm after each convolution
-(pools are normalised only while searching); VINNAS follows every operation but skip and zero by
-BatchNorm and ReLU.
+Of the three orders (`Style`), that of BayesNAS differs in more, as in the authors' code: dilated
+convolutions are full and not depthwise, pools count a border of zeros, a skip to half the size is a
+BatchNorm and one strided 1x1 convolution. Layer by layer, as there is no native code for it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,67 +16,40 @@ from ardor.architecture import FAMILIES, Family
 from ardor.errors import ArdorError
 from ardor.layers.blocks import BarePool, Chain, PoolBlock
 from ardor.layers.convolutions import FactorizedReduce, FullBlock, PointwiseBlock, SeparableBlock
+from ardor.layers.style import DARTS, Style, in_a_row
 
 ZERO = "none"
-
-
-@dataclass(frozen=True)
-class Style:
-    """Choices for all operations of a net: the conv, the normalisation and their order."""
-
-    conv: type[nn.Conv2d] = nn.Conv2d
-    relu_last: bool = False  # VINNAS: op-BN-ReLU; otherwise DARTS: ReLU-op-BN
-    searching: bool = True
-    bare_pools: bool = False  # pools are never normalised (NAS-Bench-201)
-    partial: int = 1  # while searching, one in so many channels goes through operations (PC-DARTS)
-
-    @property
-    def share(self) -> int:
-        """One in so many channels goes through operations: all in the final network."""
-        return self.partial if self.searching else 1
-
-    def norm(self, channels: int) -> nn.BatchNorm2d:
-        """Batch statistics and no scale while searching, a full BatchNorm in the final network."""
-        final = not self.searching
-        return nn.BatchNorm2d(channels, affine=final, track_running_stats=final)
-
-    def stem_norm(self, channels: int) -> nn.BatchNorm2d:
-        """For the stem: in DARTS it has a scale even while searching, in VINNAS it does not."""
-        final = not self.searching
-        scaled = final or not self.relu_last
-        return nn.BatchNorm2d(channels, affine=scaled, track_running_stats=final)
-
-    def block(self, channels: int, *convs: nn.Module) -> nn.Sequential:
-        """The convolutions with ReLU and BatchNorm in this order."""
-        if self.relu_last:
-            return nn.Sequential(*convs, self.norm(channels), nn.ReLU())
-        return nn.Sequential(nn.ReLU(), *convs, self.norm(channels))
+# Zeros around an image are lost in onnxruntime: it makes them part of the max pool that follows,
+# which pads with the least number there is.
+ALMOST_ZERO = 1e-30
 
 
 def separable(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
     """Depthwise and pointwise, twice; the stride in the first."""
-    return Chain(*(block(channels, step, style, size, dilation=1) for step in (stride, 1)))
+    return in_a_row(*(block(channels, step, style, size, dilation=1) for step in (stride, 1)))
 
 
 def dilated(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
-    """Depthwise with gaps of one pixel, then pointwise."""
-    return Chain(block(channels, stride, style, size, dilation=2))
+    """Depthwise with gaps of one pixel, then pointwise; full in place of depthwise in BayesNAS."""
+    return in_a_row(block(channels, stride, style, size, dilation=2))
 
 
-def block(channels: int, stride: int, style: Style, size: int, *, dilation: int) -> SeparableBlock:
+def block(channels: int, stride: int, style: Style, size: int, *, dilation: int) -> nn.Module:
     """One depthwise and one pointwise convolution, with ReLU and BatchNorm."""
-    depthwise = style.conv(
+    spatial = style.conv(
         channels,
         channels,
         size,
         stride=stride,
         padding=dilation * (size // 2),
         dilation=dilation,
-        groups=channels,
+        groups=1 if style.norm_first and dilation > 1 else channels,
         bias=False,
     )
     pointwise = style.conv(channels, channels, 1, bias=False)
-    return SeparableBlock(depthwise, pointwise, style.norm(channels), relu_last=style.relu_last)
+    if style.norm_first:
+        return style.block(channels, spatial, pointwise)
+    return SeparableBlock(spatial, pointwise, style.norm(channels), relu_last=style.relu_last)
 
 
 def seven_by_one(channels: int, stride: int, style: Style) -> nn.Module:
@@ -94,13 +67,17 @@ def full(channels: int, stride: int, style: Style, *, size: int) -> nn.Module:
     if size == stride == 1 and not style.relu_last:
         return squeeze(channels, channels, style)
     conv = style.conv(channels, channels, size, stride=stride, padding=size // 2, bias=False)
-    if stride > 1 or style.relu_last:
+    if stride > 1 or style.order != DARTS:
         return style.block(channels, conv)
     return Chain(FullBlock(conv, style.norm(channels)))
 
 
 def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
-    """A 3x3 pool; the average does not count the padding."""
+    """A 3x3 pool; the average does not count the padding, in BayesNAS both count it as zeros."""
+    if style.norm_first and kind == "max":
+        return nn.Sequential(nn.ConstantPad2d(1, ALMOST_ZERO), nn.MaxPool2d(3, stride))
+    if style.norm_first:
+        return nn.Sequential(nn.AvgPool2d(3, stride, padding=1))
     pooling = (
         nn.MaxPool2d(3, stride, padding=1)
         if kind == "max"
@@ -112,12 +89,24 @@ def pool(channels: int, stride: int, style: Style, *, kind: str) -> nn.Module:
 
 
 def skip(channels: int, stride: int, style: Style) -> nn.Module:
-    """The identity; with a stride, a factorised reduction to half the size."""
-    return nn.Identity() if stride == 1 else halve(channels, channels, style)
+    """The identity; with a stride, a reduction to half the size: factorised, or BN-conv."""
+    if stride == 1:
+        return nn.Identity()
+    if style.norm_first:
+        conv = style.conv(channels, channels, 1, stride=stride, bias=False)
+        return nn.Sequential(style.norm(channels), conv)
+    return halve(channels, channels, style)
 
 
-def halve(inputs: int, outputs: int, style: Style) -> Chain:
-    """ReLU-conv-BN to half the size, in either order of the operations."""
+def halve(inputs: int, outputs: int, style: Style) -> nn.Sequential:
+    """To half the size and another width: ReLU-conv-BN, but in BayesNAS a convolution before all.
+
+    That one is strided and leaves out three pixels of four, as in the authors' search; in some of
+    their later nets it is parted as in DARTS, with as many weights.
+    """
+    if style.norm_first:
+        strided = style.conv(inputs, inputs, 1, stride=2, bias=False)
+        return nn.Sequential(strided, *squeeze(inputs, outputs, style))
     even, odd = (
         style.conv(inputs, count, 1, stride=2, bias=False)
         for count in (outputs // 2, outputs - outputs // 2)
@@ -125,9 +114,12 @@ def halve(inputs: int, outputs: int, style: Style) -> Chain:
     return Chain(FactorizedReduce(even, odd, style.norm(outputs)))
 
 
-def squeeze(inputs: int, outputs: int, style: Style) -> Chain:
-    """ReLU-conv-BN to another width, in either order of the operations."""
-    return Chain(PointwiseBlock(style.conv(inputs, outputs, 1, bias=False), style.norm(outputs)))
+def squeeze(inputs: int, outputs: int, style: Style) -> nn.Sequential:
+    """To another width: BN-ReLU-conv in BayesNAS, ReLU-conv-BN in both other orders."""
+    conv = style.conv(inputs, outputs, 1, bias=False)
+    if style.norm_first:
+        return style.block(inputs, conv)
+    return Chain(PointwiseBlock(conv, style.norm(outputs)))
 
 
 class Noise(nn.Module):

@@ -39,7 +39,7 @@ class Fitting(Settings):
     optimiser: Literal["adam", "sgd", "adamw"] = "adam"  # adamw: its weight decay is decoupled
     rate: Rate = 0.001
     rate_end: Amount = 0.0  # at the end of the schedule
-    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    schedule: Literal["cosine", "linear", "exponential", "constant"] = "cosine"
     rate_warmup: Share = 0.0  # of the epochs, in which the rate grows from zero
     momentum: Share = 0.9  # of sgd
     weight_decay: Amount = 3e-4

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from ardor.architecture import Architecture
 from ardor.bayes import Gates
 from ardor.layers.mixed import output
-from ardor.layers.operations import Style, halve, squeeze
+from ardor.layers.operations import halve, squeeze
+from ardor.layers.style import Style
 from ardor.layers.variational import linear_for
 from ardor.spaces._graph import Graph, GraphNet
 
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class CellNet(GraphNet):
-    """Stem, cells, classifier; and, while training a network, an auxiliary head."""
+    """Stem, cells, classifier; and, while training a network, an auxiliary head.
+
+    In BayesNAS's order what reads a sum normalises it: so does the classifier, and no stem ends in
+    a norm.
+    """
 
     def __init__(self, space: "Cells", architecture: Architecture | None, style: Style) -> None:
         super().__init__()
@@ -36,7 +41,9 @@ class CellNet(GraphNet):
         if space.auxiliary and architecture is not None and "R" in space.cells:
             width = space.states * cells[self.auxiliary_after].channels
             self.auxiliary = AuxiliaryHead(width, space.classes, halved=space.halvings > 0)
-        self.classify = linear_for(style.conv)(space.states * cells[-1].channels, space.classes)
+        width = space.states * cells[-1].channels
+        self.norm: nn.Module = style.norm(width) if style.norm_first else nn.Identity()
+        self.classify = linear_for(style.conv)(width, space.classes)
 
     def heads(self, images: Tensor, gates: Gates | None = None) -> tuple[Tensor, ...]:
         before = last = self.stem(images)
@@ -47,7 +54,7 @@ class CellNet(GraphNet):
             before, last = last, cell(before, last, gates)
             if self.auxiliary and self.training and index == self.auxiliary_after:
                 auxiliary.append(self.auxiliary(last))
-        return self.classify(last.mean((2, 3))), *auxiliary
+        return self.classify(self.norm(last).mean((2, 3))), *auxiliary
 
 
 def stems(
@@ -59,18 +66,18 @@ def stems(
     half of the channels and with all; the second stem continues from it with the third.
     """
 
-    def conv(inputs: int, outputs: int, stride: int) -> tuple[nn.Module, nn.Module]:
+    def conv(inputs: int, outputs: int, stride: int, *, last: bool = False) -> list[nn.Module]:
         strided = style.conv(inputs, outputs, 3, stride=stride, padding=1, bias=False)
-        return strided, style.stem_norm(outputs)
+        return [strided] if last and style.norm_first else [strided, style.stem_norm(outputs)]
 
     if not halvings:
-        return nn.Sequential(*conv(inputs, width, 1)), None
+        return nn.Sequential(*conv(inputs, width, 1, last=True)), None
     # A single halving is done by the second stem.
     widths = [max(1, width >> left) for left in reversed(range(max(1, halvings - 1)))]
     first = [*conv(inputs, widths[0], 2 if halvings > 1 else 1)]
     for before, after in pairwise(widths):
         first += [nn.ReLU(), *conv(before, after, 2)]
-    return nn.Sequential(*first), nn.Sequential(nn.ReLU(), *conv(width, width, 2))
+    return nn.Sequential(*first), nn.Sequential(nn.ReLU(), *conv(width, width, 2, last=True))
 
 
 class Cell(Graph):

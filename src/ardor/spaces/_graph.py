@@ -10,7 +10,8 @@ from ardor.architecture import Choice
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
 from ardor.layers.mixed import Mixed, Terms, add_up, shut, squared_norm
-from ardor.layers.operations import OPS, ZERO, Noise, Style
+from ardor.layers.operations import OPS, ZERO, Noise
+from ardor.layers.style import DARTS, Order, Style
 from ardor.spaces._base import Net
 
 MOST_CANDIDATES = 10_000  # in all cells: the largest published supernets have some 5,000
@@ -151,10 +152,12 @@ def check_candidates(product: str, count: int, hint: str) -> None:
         )
 
 
-def check_weights(cells: Iterable[tuple[int, Iterable[str]]], others: int = 0) -> None:
+def check_weights(
+    cells: Iterable[tuple[int, Iterable[str]]], others: int = 0, order: Order = DARTS
+) -> None:
     """An ArdorError if cells of (channels, operations), and other weights, are too large."""
     widths = [(channels, list(operations)) for channels, operations in cells]
-    count = others + sum(weights_of(op, channels) for channels, ops in widths for op in ops)
+    count = others + sum(weights_of(op, channels, order) for channels, ops in widths for op in ops)
     if count > MOST_WEIGHTS:
         widest = max(channels for channels, _ in widths)
         raise ArdorError(
@@ -166,12 +169,12 @@ def check_weights(cells: Iterable[tuple[int, Iterable[str]]], others: int = 0) -
 
 
 @cache
-def weights_of(operation: str, channels: int) -> int:
+def weights_of(operation: str, channels: int, order: Order) -> int:
     """How many weights an operation has."""
     if operation == ZERO:
         return 0
     with torch.device("meta"):  # allocates nothing
-        made = OPS[operation](channels, 1, Style())
+        made = OPS[operation](channels, 1, Style(order=order))
     return sum(weight.numel() for weight in made.parameters())
 
 

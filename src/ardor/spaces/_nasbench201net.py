@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture
 from ardor.bayes import Gates
-from ardor.layers.operations import ZERO, Style
+from ardor.layers.operations import ZERO
+from ardor.layers.style import Style
 from ardor.layers.variational import linear_for
 from ardor.spaces._graph import Graph, GraphNet
 

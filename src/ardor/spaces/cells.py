@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import torch
 from pydantic import Field
@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Decisions, Place
 from ardor.bayes import Gates
-from ardor.layers.operations import ZERO, Style, families_of
+from ardor.layers.operations import ZERO, families_of
+from ardor.layers.style import DARTS, Order, Style
 from ardor.settings.fields import Count
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
@@ -45,6 +46,7 @@ class Cells(Space):
     states: Annotated[int, Field(ge=1, le=20)] = 2
     channels: Count = 8  # of the first cell; a reduction doubles them
     ops: str = "vinnas"  # a named set, or operations separated by commas
+    order: Literal["auto", Order] = "auto"  # "auto": by ops; "bn-relu-conv": of BayesNAS's code
     inputs: Count = 2  # edges into a state that `strongest` keeps; `subset` keeps any number
     shared: bool = True
     stem: Annotated[int, Field(ge=1, le=LARGEST)] = 3  # its channels, in those of the cells
@@ -73,6 +75,13 @@ class Cells(Space):
     def operations(self) -> tuple[str, ...]:
         """The candidates of every edge in gate order; with a set by edges, those of any edge."""
         return operations_named(self.ops)
+
+    @property
+    def style_order(self) -> Order:
+        """The order of convolution, BatchNorm and ReLU."""
+        if self.order == "auto":
+            return "conv-bn-relu" if self.ops == "vinnas" else DARTS
+        return self.order
 
     def operations_of(self, edge: str) -> tuple[str, ...]:
         """The candidates of an edge, such as "normal/0>2", in gate order."""
@@ -143,7 +152,8 @@ class Cells(Space):
                 for edge in edges
             ]
             cells.append((channels, [operation for edge in kept for operation in edge]))
-        check_weights(cells, sum((before + last) * width for before, last, width in self.widths))
+        others = sum((before + last) * width for before, last, width in self.widths)
+        check_weights(cells, others, self.style_order)
 
     def build(
         self,
@@ -153,8 +163,7 @@ class Cells(Space):
         as_searched: bool = False,
     ) -> "CellNet":
         searching = architecture is None or as_searched
-        relu_last = self.ops == "vinnas"
-        style = Style(conv, relu_last=relu_last, searching=searching, partial=self.partial)
+        style = Style(conv, self.style_order, searching=searching, partial=self.partial)
         if architecture is not None:
             self.check(architecture)
             self._check_inputs(architecture)

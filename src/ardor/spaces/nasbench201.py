@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from ardor.architecture import Architecture, Choice, Decisions, Place
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
-from ardor.layers.operations import ZERO, Style, families_of
+from ardor.layers.operations import ZERO, families_of
+from ardor.layers.style import Style
 from ardor.settings.fields import Count
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._graph import check_partial, check_weights
