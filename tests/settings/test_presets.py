@@ -22,6 +22,7 @@ from ardor.searching.loop import SearchLoop, halves
 from ardor.settings.merge import resolve
 from ardor.settings.presets import preset, presets
 from ardor.settings.sections import Config
+from ardor.training.optimise import rate_at
 from ardor.training.train import TrainLoop, split_validation
 
 # Cells, states and share of the images of the search, its epochs; cells of the final network, the
@@ -119,6 +120,56 @@ def test_sivdnas_trains_the_mobile_network_on_imagenet_as_printed() -> None:
     assert (train.rate_warmup * train.epochs, train.smoothing) == (5, 0.1)
 
 
+# lambda, the weight of the group lasso (BayesNAS, section 6.1)
+BAYESNAS = {
+    "bayesnas-cifar10": 0.01,
+    "bayesnas-cifar10-0.007": 0.007,
+    "bayesnas-cifar10-0.005": 0.005,
+    "bayesnas-imagenet": 0.01,
+}
+
+
+@pytest.mark.parametrize("name", BAYESNAS)
+def test_bayesnas_searches_as_printed(name: str) -> None:
+    config = layered((preset(name),))
+    space, search = spaces.make("cells", unnamed(config.space)), config.search
+    assert config.method == {"name": "bayesnas", "sparsity": BAYESNAS[name]}
+    assert (space.cells, space.states, space.order) == ("NNRNNRNN", 4, "bn-relu-conv")
+    assert sorted(space.operations) == sorted(set(SETS["darts"]) - {ZERO})
+    assert (search.epochs, search.batch) == (1, 18)
+    assert (search.optimiser, search.momentum) == ("sgd", 0.9)
+    assert (search.rate, search.schedule, search.weight_decay) == (0.1, "constant", 1e-4)
+    assert (search.gate_optimiser, search.gate_momentum) == ("sgd", 0.9)
+    assert (search.gate_rate, search.gate_schedule, search.gate_decay) == (0.1, "constant", 0.0)
+    assert (search.fraction, search.warmup) == (1.0, 0.1)
+
+
+@pytest.mark.parametrize("name", [name for name in BAYESNAS if "cifar10" in name])
+def test_bayesnas_trains_as_printed_and_otherwise_as_darts(name: str) -> None:
+    train, final = config_of(name).train, final_space(config_of(name))
+    assert (final.cells.count("N"), final.cells.count("R"), final.channels) == (18, 2, 36)
+    assert (train.batch, train.augment) == (128, ("crop", "flip", "cutout"))
+    assert (train.epochs, train.rate, train.schedule, train.clip) == (600, 0.025, "cosine", 5.0)
+    assert (train.weight_decay, train.validation, train.variational) == (3e-4, 0.0, False)
+    assert not final.auxiliary  # the authors' net has none
+
+
+def test_bayesnas_trains_the_mobile_network_on_imagenet_as_printed() -> None:
+    config = config_of("bayesnas-imagenet")
+    train, final = config.train, final_space(config)
+    assert (final.cells.count("N"), final.cells.count("R"), final.channels) == (12, 2, 48)
+    assert (config.data.size, config.data.size >> final.halvings) == (224, 28)
+    assert (train.epochs, train.batch, train.weight_decay) == (250, 128, 3e-5)
+    assert (train.optimiser, train.rate, train.schedule) == ("sgd", 0.1, "exponential")
+    assert rate_at(train, 1 / train.epochs) == pytest.approx(0.97 * train.rate)
+
+
+@pytest.mark.parametrize("name", BAYESNAS)
+def test_the_published_cells_of_bayesnas_go_with_its_presets(name: str) -> None:
+    final = final_space(config_of(name))
+    final.check(final.adopted(spaces.known(f"bayesnas-{BAYESNAS[name]}")))
+
+
 Loop = SearchLoop | TrainLoop
 # Two steps of a search, of the weights alone and with gates, and three of a training.
 FEW: dict[str, Any] = {
@@ -180,7 +231,7 @@ def check_resumes(begin: Callable[[Path, Runtime], Loop], folder: Path) -> None:
 
 
 # Those whose nets no larger one stands for.
-BUILT = ["sivdnas-cifar10", "sivdnas-imagenet", "sivdnas-cifar10-small"]
+BUILT = ["sivdnas-cifar10", "sivdnas-imagenet", "sivdnas-cifar10-small", "bayesnas-cifar10"]
 SEARCHED = ["vinnas-mnist", "vinnas-fashion-v1", "vinnas-cifar10", *BUILT]
 TRAINED = ["vinnas-mnist", "vinnas-fashion", "vinnas-fashion-v1", "vinnas-cifar10", *BUILT]
 
