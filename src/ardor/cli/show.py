@@ -17,6 +17,7 @@ from ardor.architecture import (
 from ardor.cli.tables import table
 from ardor.errors import ArdorError
 from ardor.reporting import table as edges
+from ardor.reporting.cells import leads_to
 from ardor.reporting.certainty import Candidate, candidates, quantities
 from ardor.reporting.format import number
 from ardor.reporting.runners_up import others, verdict
@@ -64,12 +65,12 @@ def architecture_table(
     if not every and not links:
         listed = edges(found, choices, sure)
         return table("", COLUMNS, [(*row[:4], share(row[4])) for row in listed])
-    words = quantities(strong)
+    words, inner = quantities(strong), leads_to(choices)
     odd = {(one.choice, one.kept): one for one in against_odds(choices, found.options, sure)}
     channels = {choice.name: choice for choice in choices if choice.kind == "width"}
     rows = [
         (
-            *place(one, links.get(one.choice)),
+            *place(one, links.get(one.choice), inner.get((one.choice, one.option))),
             certainty(one, odd.get((one.choice, one.option)), mark=every),
         )
         + tuple(compact(one.strength[q]) if q in one.strength else "" for q in words)
@@ -89,11 +90,12 @@ def widths(found: Architecture, channels: Sequence[Choice], more: int) -> list[t
     ]
 
 
-def place(one: Candidate, link: Choice | None) -> tuple[str, str, str, str]:
-    """Cell, state and source of a candidate, and its operation."""
+def place(one: Candidate, link: Choice | None, inner: int | None) -> tuple[str, str, str, str]:
+    """Cell, state and source of a candidate, and its operation; `inner` is a state on the way."""
     if link is None:
         return one.choice, "", "", one.option
-    return link.place.name or "cell", str(link.target), str(link.source), one.option
+    state = link.target if inner is None else inner
+    return link.place.name or "cell", str(state), str(link.source), one.option
 
 
 def certainty(one: Candidate, odd: AgainstOdds | None, *, mark: bool) -> str:

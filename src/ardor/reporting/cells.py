@@ -140,25 +140,35 @@ def order(name: str) -> tuple[object, ...]:
     return ([int(part) for part in parts[1::2]], parts[::2])
 
 
+def leads_to(choices: Iterable[Choice]) -> dict[tuple[str, str], int]:
+    """The node that an option with choices inside it leads to: the first one that these read."""
+    found: dict[tuple[str, str], int] = {}
+    for choice in choices:
+        if choice.inside is not None and choice.source is not None:
+            found[choice.inside] = min(choice.source, found.get(choice.inside, choice.source))
+    return found
+
+
 def _cell(
-    place: Place, choices: Iterable[Choice], architecture: Architecture, known: Probabilities
+    place: Place, choices: Sequence[Choice], architecture: Architecture, known: Probabilities
 ) -> Cell:
     """A place with its nodes and edges; nodes that no choice leads to are inputs."""
-    targets = {choice.target for choice in choices if choice.target is not None}
+    kept, inner = architecture.options, leads_to(choices)
+    there = [c for c in choices if c.inside is None or c.inside[1] in kept.get(c.inside[0], ())]
     links = [
-        (choice.target, choice.source, choice)
-        for choice in choices
-        if choice.source is not None and choice.target is not None
+        (c.target, c.source, c) for c in there if c.source is not None and c.target is not None
     ]
-    links.sort(key=lambda link: link[:2])
-    inputs = {source for _, source, _ in links} - targets
+    targets = {choice.target for choice in there if choice.target is not None}
     edges = []
-    for target, source, choice in links:
-        name, kept = choice.name, architecture.options.get(choice.name, ())
+    for end, source, choice in links:
+        name, options = choice.name, kept.get(choice.name, ())
         every = {str(option): float(p) for option, p in known.get(name, {}).items()}
-        edges += [
-            Edge(name, str(source), str(target), option, kept, every, choice.family(option))
-            for option in kept
-        ]
+        for option in options:
+            target = inner.get((name, option), end)
+            targets.add(target)
+            family = choice.family(option)
+            edges.append(Edge(name, str(source), str(target), option, options, every, family))
+    edges.sort(key=lambda edge: (int(edge.target), int(edge.source)))
+    inputs = {source for _, source, _ in links} - targets
     read, states = (tuple(map(str, sorted(nodes))) for nodes in (inputs, targets))
     return Cell(place, read, states, tuple(edges))
