@@ -232,7 +232,8 @@ def test_gates_of_nested_choices_multiply() -> None:
         joined = sum(g * way for g, way in zip(gate["join"], ways, strict=True))
         y = gate["inner"][0] * inner.mixed.candidates["pool"](y) + gate["inner"][1] * joined
         y = gate["width"][:, None, None] * y
-        y = gate["last"][1] * last.mixed.candidates["conv"](y)
+        conv, point = last.mixed.candidates.values()
+        y = gate["last"][1] * conv(y) + gate["last"][2] * point(y)
         return x + gate["outer"][1] * outer.mixed.candidates["plain"](x) + gate["outer"][2] * y
 
     x = around(around(net.module[0](images), 0), 1)

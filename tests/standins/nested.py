@@ -30,10 +30,15 @@ def outer(channels: int) -> ardor.LayerChoice:
             {"pool": nn.MaxPool2d(3, 1, 1), "deeper": Deeper(channels)}, name="inner"
         ),
         ardor.WidthChoice(channels, name="width"),
-        ardor.LayerChoice({"none": None, "conv": conv(channels, channels, 3)}, name="last"),
+        last(channels),
     )
     plain = conv(channels, channels, 3)
     return ardor.LayerChoice({"none": None, "plain": plain, "deep": deep}, name="outer")
+
+
+def last(channels: int) -> ardor.LayerChoice:
+    convs = {"conv": conv(channels, channels, 3), "point": conv(channels, channels, 1)}
+    return ardor.LayerChoice({"none": None, **convs}, name="last")
 
 
 class Deeper(nn.Module):

@@ -143,7 +143,7 @@ class Method(nn.Module, ABC):
     def scatter(self, choice: Choice, remaining: Tensor, removed: float = 0.0) -> Tensor:
         """An entry for each option, (..., options): `removed` for those that left the supernet."""
         full = remaining.new_full((*remaining.shape[:-1], len(choice.options)), removed)
-        at = torch.tensor(self.remaining(choice), device=remaining.device)
+        at = torch.tensor(self.remaining(choice), dtype=torch.long, device=remaining.device)
         return full.index_copy(-1, at, remaining)
 
     def choices(self, *kinds: str) -> list[Choice]:

@@ -1,10 +1,10 @@
 """The cells of an architecture: the nodes of each place, and what is kept between them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ardor.architecture import Architecture, Choice, Family, Place, Probabilities
+from ardor.architecture import Architecture, Choice, Family, Options, Place, Probabilities
 from ardor.reporting.format import operation
 
 Row = tuple[str, str, str, str, float | None]
@@ -155,20 +155,22 @@ def _cell(
     """A place with its nodes and edges; nodes that no choice leads to are inputs."""
     kept, inner = architecture.options, leads_to(choices)
     there = [c for c in choices if c.inside is None or c.inside[1] in kept.get(c.inside[0], ())]
-    links = [
-        (c.target, c.source, c) for c in there if c.source is not None and c.target is not None
-    ]
-    targets = {choice.target for choice in there if choice.target is not None}
-    edges = []
-    for end, source, choice in links:
-        name, options = choice.name, kept.get(choice.name, ())
-        every = {str(option): float(p) for option, p in known.get(name, {}).items()}
-        for option in options:
-            target = inner.get((name, option), end)
-            targets.add(target)
-            family = choice.family(option)
-            edges.append(Edge(name, str(source), str(target), option, options, every, family))
+    links = [c for c in there if c.source is not None and c.target is not None]
+    edges = [edge for choice in links for edge in _edges(choice, kept, inner, known)]
     edges.sort(key=lambda edge: (int(edge.target), int(edge.source)))
-    inputs = {source for _, source, _ in links} - targets
+    targets = {choice.target for choice in there if choice.target is not None}
+    targets |= {int(edge.target) for edge in edges}
+    inputs = {choice.source for choice in links if choice.source is not None} - targets
     read, states = (tuple(map(str, sorted(nodes))) for nodes in (inputs, targets))
     return Cell(place, read, states, tuple(edges))
+
+
+def _edges(
+    choice: Choice, kept: Options, inner: Mapping[tuple[str, str], int], known: Probabilities
+) -> Iterator[Edge]:
+    """The edges of what is kept of a choice."""
+    name, options = choice.name, kept.get(choice.name, ())
+    every = {str(option): float(p) for option, p in known.get(name, {}).items()}
+    for option in options:
+        target, family = inner.get((name, option), choice.target), choice.family(option)
+        yield Edge(name, str(choice.source), str(target), option, options, every, family)

@@ -118,6 +118,18 @@ class ModuleSpace(Space):
         return [self._strongest(group, draws) for group in groups(self.choices)]
 
     def _strongest(self, group: Sequence[Choice], draws: Gates) -> Counter[Decisions]:
+        marks = self._marks(group, draws)
+        count = max(map(len, marks))
+        joined = torch.cat([rows.expand(count, -1) for rows in marks], 1)
+        found: Counter[Decisions] = Counter()
+        for row, times in zip(*(part.tolist() for part in distinct(joined)), strict=True):
+            each = iter(row)
+            kept = ((c.name, kept_of(c, [*islice(each, len(c.options))])) for c in group)
+            found[tuple(kept)] += times
+        return found
+
+    def _marks(self, group: Sequence[Choice], draws: Gates) -> list[Tensor]:
+        """Which options each draw keeps, (draws | 1, options) for each choice."""
         marks: dict[str, Tensor] = {}
         for choice in group:
             rows = torch.ones(1, len(choice.options), dtype=torch.bool)
@@ -127,14 +139,7 @@ class ModuleSpace(Space):
                 outer, option = choice.inside
                 rows = rows & marks[outer][:, self._first(outer).options.index(option), None]
             marks[choice.name] = rows
-        count = max(map(len, marks.values()))
-        joined = torch.cat([rows.expand(count, -1) for rows in marks.values()], 1)
-        found: Counter[Decisions] = Counter()
-        for row, times in zip(*(part.tolist() for part in distinct(joined)), strict=True):
-            left = iter(row)
-            kept = ((c.name, kept_of(c, [*islice(left, len(c.options))])) for c in group)
-            found[tuple(kept)] += times
-        return found
+        return list(marks.values())
 
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
         """All options above the threshold; the likeliest where nothing would be no answer.
