@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from standins.nested import build
 from standins.toy import Toy
 
+from ardor import spaces
 from ardor.architecture import Choice, Place, against_odds, choices_from_json, choices_to_json
 from ardor.errors import ArdorError
 from ardor.spaces import Space
@@ -14,6 +16,7 @@ from ardor.spaces.cells import Cells
 from ardor.spaces.nasbench201 import Nasbench201
 
 SPACES = [
+    spaces.of_function(build)(image=(1, 8, 8), classes=2),
     Cells(),
     Cells(layout="2N R", shared=False),
     Cells(ops="s1", states=4),
@@ -82,6 +85,11 @@ def test_every_operation_has_the_family_that_it_is_defined_with() -> None:
         lambda c: c["place"].update(title=None),
         lambda c: c["place"].pop("joins"),
         lambda c: c.update(place="normal"),
+        lambda c: c.update(inside="ab"),
+        lambda c: c.update(inside=["a"]),
+        lambda c: c.update(inside=["a", 3]),
+        lambda c: c.update(inside={}),
+        lambda c: c.update(inside=["normal/0>2", "none"]),  # itself, or none before it
     ],
 )
 def test_forged_choices_are_one_line(change: Callable[[Any], Any]) -> None:
@@ -97,6 +105,18 @@ def test_forged_choices_are_one_line(change: Callable[[Any], Any]) -> None:
 def test_what_is_no_list_of_choices_is_one_line(content: Any) -> None:
     with pytest.raises(ArdorError, match="the choices of the architecture are broken"):
         choices_from_json(content)
+
+
+def test_what_a_choice_stands_in_comes_back_and_older_files_have_none_of_it() -> None:
+    outer = Choice("outer", "op", ("a", "b"))
+    inner = Choice("inner", "op", ("c", "d"), inside=("outer", "b"))
+    written = json.loads(json.dumps(choices_to_json([outer, inner])))
+    assert choices_from_json(written) == (outer, inner)
+    with pytest.raises(ArdorError, match="'inner' stands in no option of a choice before it"):
+        choices_from_json(written[::-1])
+    for entry in written:
+        del entry["inside"]
+    assert [choice.inside for choice in choices_from_json(written)] == [None, None]
 
 
 def test_two_choices_of_a_name_are_refused() -> None:

@@ -184,7 +184,18 @@ def choices_from_json(content: Any) -> tuple[Choice, ...]:
         raise _no_choices(str(error)) from error
     if len({choice.name for choice in found}) < len(found):
         raise _no_choices("two have the same name")
+    check_inside(found)
     return found
+
+
+def check_inside(choices: Iterable[Choice]) -> None:
+    """An ArdorError unless each choice stands in none, or in an option of one before it."""
+    before: dict[str, tuple[str, ...]] = {}
+    for choice in choices:
+        outer, option = choice.inside or ("", "")
+        if choice.inside is not None and option not in before.get(outer, ()):
+            raise _no_choices(f"{short(choice.name)} stands in no option of a choice before it")
+        before[choice.name] = choice.options
 
 
 def _choice(entry: Any) -> Choice:
@@ -194,7 +205,16 @@ def _choice(entry: Any) -> Choice:
     source, target = (_typed(entry[name], int, type(None)) for name in ("source", "target"))
     families = tuple(_one_of(family, FAMILIES) for family in _options(entry["families"]))
     name, copies, place = _typed(entry["name"], str), _typed(entry["copies"], int), entry["place"]
-    return Choice(name, kind, options, copies, _place(place), source, target, families)
+    place, inside = _place(place), _inside(entry.get("inside"))
+    return Choice(name, kind, options, copies, place, source, target, families, inside)
+
+
+def _inside(entry: Any) -> tuple[str, str] | None:
+    """The choice and option that a choice of a file stands in; none in older files."""
+    if entry is None:
+        return None
+    outer, option = _options(entry)
+    return outer, option
 
 
 def _place(entry: Any) -> Place:

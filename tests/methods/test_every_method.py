@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import stopping_at
-from standins.built import build
+from standins import built, nested
 from standins.toy import Toy
 from torch import Tensor, nn
 
@@ -55,7 +55,8 @@ SPACES = {
     "places": PLACES,
     "nasbench201": Nasbench201(image=(1, 8, 8), classes=2, channels=2, cells=1),
     "toy": Toy(),
-    "module": spaces.of_function(build)(image=(1, 8, 8), classes=2, channels=2),
+    "module": spaces.of_function(built.build)(image=(1, 8, 8), classes=2, channels=2),
+    "nested": spaces.of_function(nested.build)(image=(1, 8, 8), classes=2, channels=2),
 }
 
 every = pytest.mark.parametrize("name", METHODS)
@@ -227,6 +228,25 @@ def test_what_has_left_is_out_of_the_posterior(name: str, space: Space) -> None:
     moved = [bool(slope.ne(0).any()) for slope in ours]
     # A softmax over the one option that is left does not move.
     assert all(moved) if len(method.remaining(choice)) > 1 else any(moved)
+
+
+@every
+def test_choices_inside_what_has_left_are_no_choices_any_more(name: str) -> None:
+    space = SPACES["nested"]
+    method = make(name, space)
+    if not method.given_up():
+        pytest.skip("gives up nothing")
+    inside = [c for c in space.choices if c.name not in ("outer", "after")]
+    gone = {choice.name: dict.fromkeys(choice.options, 1) for choice in inside}
+    method.removed = {"outer": {"deep": 1}, **gone}
+    gates, net = method.sample(4, 0.5), space.build(conv=method.conv)
+    for known in (gates, method.probabilities()):
+        assert not any(known[choice].any() for choice in gone.keys() & known.keys())
+    assert all(term.isfinite() for term in method.penalty(gates, net, 1.0).values())
+    for found in method.draw(3):
+        space.check(found)
+        assert not any(found.options[choice] for choice in gone)
+    assert sum(len(counts) > 0 for counts in method.decision_counts(10)) in (0, 2)
 
 
 @every

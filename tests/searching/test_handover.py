@@ -24,13 +24,11 @@ from ardor.spaces.nasbench201 import Nasbench201
 from ardor.training.start import recalibrate_, take_
 
 SMALL = {"image": (1, 8, 8), "classes": 2}
+SIZES = {"blocks": {"widths": (4, 4)}, "pyramid": {"planes": 4, "alpha": 4}}
 CELLS = Cells(**SMALL, layout="NRN", states=2, channels=4, ops="darts")
 SPACES = {
     **{
-        name: spaces.make(
-            name, SMALL | ({"widths": (4, 4)} if name == "blocks" else {"channels": 4})
-        )
-        for name in spaces.names()
+        name: spaces.make(name, SMALL | SIZES.get(name, {"channels": 4})) for name in spaces.names()
     },
     "darts": CELLS,
     "vinnas": replace(CELLS, ops="vinnas", shared=False),

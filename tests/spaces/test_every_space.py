@@ -32,12 +32,13 @@ from ardor.spaces import Net, Space
 from ardor.training.start import take_
 
 ROOT = str(Path(__file__).parents[2])
-OWN = ["examples.mobile", "standins.built", "standins.toy"]
+OWN = ["examples.mobile", "standins.built", "standins.nested", "standins.toy"]
 # What makes a space small; every other one has few channels, where it has channels.
 SMALL = {
     "cells": {"layout": "NR", "states": 2, "channels": 4, "ops": "darts"},
     "cells, bn-relu-conv": {"layout": "NRN", "states": 2, "channels": 4, "ops": "seven"},
     "nasbench201": {"channels": 4, "cells": 1},
+    "pyramid": {"planes": 4, "alpha": 4},
     "examples.mobile": {"channels": 4, "depth": 2},
 }
 

@@ -18,7 +18,7 @@ from ardor.architecture import (
 from ardor.cli.tables import table
 from ardor.errors import ArdorError
 from ardor.reporting import table as edges
-from ardor.reporting.cells import told_by_operations
+from ardor.reporting.cells import leads_to, told_by_operations
 from ardor.reporting.fallen import fallen, pruned
 from ardor.reporting.format import number
 from ardor.reporting.runners_up import others, verdict
@@ -77,12 +77,13 @@ def architecture_table(
         listed = edges(found, choices, sure)
         return table("", COLUMNS, [(*row[:4], share(row[4])) for row in listed])
     words = {key: word for key, word in quantities(strong).items() if key != NO_ROOM}
+    inner = leads_to(choices)
     odd = {(one.choice, one.kept): one for one in against_odds(choices, found.options, sure)}
     channels = {choice.name: choice for choice in choices if choice.kind == "width"}
     hidden = {*channels, *told}
     rows = [
         (
-            *place(one, links.get(one.choice)),
+            *place(one, links.get(one.choice), inner.get((one.choice, one.option))),
             certainty(one, odd.get((one.choice, one.option)), mark=every),
         )
         + tuple(compact(one.strength[q]) if q in one.strength else "" for q in words)
@@ -102,13 +103,17 @@ def widths(found: Architecture, channels: Sequence[Choice], more: int) -> list[t
     ]
 
 
-def place(one: Candidate, link: Choice | None) -> tuple[str, str, str, str]:
-    """Cell, state and source of a candidate, and its operation; an option of inputs is an edge."""
+def place(one: Candidate, link: Choice | None, inner: int | None) -> tuple[str, str, str, str]:
+    """Cell, state and source of a candidate, and its operation; an option of inputs is an edge.
+
+    `inner` is a state on the way, where other choices begin inside the option.
+    """
     if link is None:
         return one.choice, "", "", one.option
     edge = link.source is None
     source, what = (one.option, "edge") if edge else (str(link.source), one.option)
-    return link.place.name or "cell", str(link.target), source, what
+    state = link.target if inner is None else inner
+    return link.place.name or "cell", str(state), source, what
 
 
 def certainty(one: Candidate, odd: AgainstOdds | None, *, mark: bool) -> str:

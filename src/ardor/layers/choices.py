@@ -210,7 +210,7 @@ class Mask(nn.Module):
 
 
 class Zeros(nn.Module):
-    """The output of a layer none of whose options is kept."""
+    """Channels of zeros: a layer none of whose options is kept, or what others lack."""
 
     weight: Tensor
 

@@ -5,7 +5,7 @@ convolutions are full and not depthwise, pools count a border of zeros, a skip t
 BatchNorm and one strided 1x1 convolution. Layer by layer, as there is no native code for it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from ardor.architecture import FAMILIES, Family
 from ardor.errors import ArdorError
 from ardor.layers.blocks import BarePool, Chain, PoolBlock
 from ardor.layers.convolutions import FactorizedReduce, FullBlock, PointwiseBlock, SeparableBlock
+from ardor.layers.mixed import Mixed
 from ardor.layers.style import DARTS, Style, in_a_row
 
 ZERO = "none"
@@ -213,16 +214,27 @@ def families_of(operations: Iterable[str]) -> tuple[Family, ...]:
 
 
 def family_of(module: nn.Module) -> Family:
-    """The family of a module: what its attribute `family` says, or what is found inside it."""
+    """The family of a module: what its attribute `family` says, or what is found inside it.
+
+    What a choice inside it has to offer does not count: those are options of their own.
+    """
     said = getattr(module, "family", None)
     if said is None:
-        return _found_inside(list(module.modules()))
+        return _found_inside(list(_own_parts(module)))
     if said not in FAMILIES:
         raise ArdorError(
             f"family of {type(module).__name__} is {said!r}; must be one of {', '.join(FAMILIES)}",
             'use family = "other" where none of them fits',
         )
     return said  # type: ignore[no-any-return]
+
+
+def _own_parts(module: nn.Module) -> Iterator[nn.Module]:
+    """The module and its parts, but none of the candidates of a choice."""
+    yield module
+    for part in module.children():
+        if not isinstance(part, Mixed):
+            yield from _own_parts(part)
 
 
 def _found_inside(modules: Sequence[nn.Module]) -> Family:

@@ -165,8 +165,12 @@ class Method(nn.Module, ABC):
         return full.index_copy(-1, at, remaining)
 
     def choices(self, *kinds: str) -> list[Choice]:
-        """The choices of these kinds in its space."""
-        return [choice for choice in self.space.choices if choice.kind in kinds]
+        """The choices of these kinds in its space, but those that have left with all options."""
+        return [
+            choice
+            for choice in self.space.choices
+            if choice.kind in kinds and len(self.removed.get(choice.name, ())) < len(choice.options)
+        ]
 
 
 def never_zero(choice: Choice, scores: Tensor) -> Tensor:

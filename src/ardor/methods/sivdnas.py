@@ -106,7 +106,7 @@ class SiVdnas(Method):
         self.factors = {"op": anneal_operations, "edge": anneal_edges}
         # Such a psi has no gradient: nothing is learned from a gate that it shuts.
         self.hard = self.implicit and gradient == "gaussian"
-        self.noisy = self.choices("op", "edge") if edges else self.choices("op")
+        self.kinds = ("op", "edge") if edges else ("op",)
         sizes = {choice.name: len(choice.options) for choice in self.noisy}
         self.weight = nn.ParameterDict(
             {
@@ -123,6 +123,11 @@ class SiVdnas(Method):
     def __getstate__(self) -> dict[str, Any]:
         """Without the last draw: copies draw for themselves, and graphs cannot be copied."""
         return {**self.__dict__, "on": {}}
+
+    @property
+    def noisy(self) -> list[Choice]:
+        """The choices whose gates are drawn."""
+        return self.choices(*self.kinds)
 
     def weights(self, choice: Choice) -> Tensor:
         """g of the remaining options."""

@@ -1,10 +1,18 @@
 """The cells of an architecture: the nodes of each place, and what is kept between them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ardor.architecture import Architecture, Choice, Family, FellWith, Place, Probabilities
+from ardor.architecture import (
+    Architecture,
+    Choice,
+    Family,
+    FellWith,
+    Options,
+    Place,
+    Probabilities,
+)
 from ardor.reporting.format import operation
 
 Row = tuple[str, str, str, str, float | None]
@@ -157,31 +165,46 @@ def order(name: str) -> tuple[object, ...]:
     return ([int(part) for part in parts[1::2]], parts[::2])
 
 
+def leads_to(choices: Iterable[Choice]) -> dict[tuple[str, str], int]:
+    """The node that an option with choices inside it leads to: the first one that these read."""
+    found: dict[tuple[str, str], int] = {}
+    for choice in choices:
+        if choice.inside is not None and choice.source is not None:
+            found[choice.inside] = min(choice.source, found.get(choice.inside, choice.source))
+    return found
+
+
 def _cell(
     place: Place,
-    choices: Iterable[Choice],
+    choices: Sequence[Choice],
     architecture: Architecture,
     known: Probabilities,
     fell_with: FellWith,
 ) -> Cell:
     """A place with its nodes and edges; nodes that no choice leads to are inputs."""
-    targets = {choice.target for choice in choices if choice.target is not None}
-    links = [
-        (choice.target, choice.source, choice)
-        for choice in choices
-        if choice.source is not None and choice.target is not None
-    ]
-    links.sort(key=lambda link: link[:2])
-    inputs = {source for _, source, _ in links} - targets
-    edges, fallen = [], []
-    for target, source, choice in links:
-        name, kept = choice.name, architecture.options.get(choice.name, ())
-        every = {str(option): float(p) for option, p in known.get(name, {}).items()}
-        edges += [
-            Edge(name, str(source), str(target), option, kept, every, choice.family(option))
-            for option in kept
-        ]
-        if fell := fell_with.get(name):
-            fallen.append(Fallen(name, str(source), str(target), fell))
+    kept, inner = architecture.options, leads_to(choices)
+    there = [c for c in choices if c.inside is None or c.inside[1] in kept.get(c.inside[0], ())]
+    links = [c for c in there if c.source is not None and c.target is not None]
+    edges = [edge for choice in links for edge in _edges(choice, kept, inner, known)]
+    edges.sort(key=lambda edge: (int(edge.target), int(edge.source)))
+    targets = {choice.target for choice in there if choice.target is not None}
+    targets |= {int(edge.target) for edge in edges}
+    inputs = {choice.source for choice in links if choice.source is not None} - targets
     read, states = (tuple(map(str, sorted(nodes))) for nodes in (inputs, targets))
+    fallen = [
+        Fallen(c.name, str(c.source), str(c.target), fell_with[c.name])
+        for c in sorted(links, key=lambda c: (c.target or 0, c.source or 0))
+        if fell_with.get(c.name)
+    ]
     return Cell(place, read, states, tuple(edges), tuple(fallen))
+
+
+def _edges(
+    choice: Choice, kept: Options, inner: Mapping[tuple[str, str], int], known: Probabilities
+) -> Iterator[Edge]:
+    """The edges of what is kept of a choice."""
+    name, options = choice.name, kept.get(choice.name, ())
+    every = {str(option): float(p) for option, p in known.get(name, {}).items()}
+    for option in options:
+        target, family = inner.get((name, option), choice.target), choice.family(option)
+        yield Edge(name, str(choice.source), str(target), option, options, every, family)

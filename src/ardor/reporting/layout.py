@@ -196,8 +196,9 @@ def _place(columns: list[list[Spot]]) -> tuple[float, float]:
         width = max(spot.width for spot in column)
         for spot in column:
             spot.x = x + width / 2
-        climbs = [abs(right.y - spot.y) for spot in column for right in spot.after]
-        x += width + (min(80.0, max(20.0, 0.35 * max(climbs))) if climbs else 0.0)
+        climbs = (abs(right.y - spot.y) for spot in column for right in spot.after)
+        between = min(80.0, max(20.0, 0.35 * max(climbs, default=0.0)))
+        x += width + (0.0 if column is columns[-1] else between)
     return x, max(spot.y + spot.height / 2 for column in columns for spot in column)
 
 

@@ -30,7 +30,8 @@ def in_a_row(method: Method, before: Epochs) -> Epochs:
 def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, str]]:
     """The options given up for `patience` epochs; of most methods all but a choice's likeliest.
 
-    Zero stays too: it has no weights, and removing it would make nothing faster.
+    Zero stays too: it has no weights, and removing it would make nothing faster. What stands inside
+    an option leaves with it.
     """
     shares = method.probabilities()
     found = []
@@ -41,6 +42,19 @@ def leaving(method: Method, rows: Epochs, patience: int) -> list[tuple[Choice, s
             likeliest = max(there, key=mean_score(shares[choice.name]).__getitem__)
             options = [choice.options[at] for at in there if method.empties or at != likeliest]
             found += [(choice, option) for option in options if option in ripe]
+    return found + inside(found, method)
+
+
+def inside(left: Sequence[tuple[Choice, str]], method: Method) -> list[tuple[Choice, str]]:
+    """All options of the choices that stand inside options that leave, and have not left before."""
+    gone = {(choice.name, option) for choice, option in left}
+    found = []
+    for choice in method.space.choices:
+        if choice.inside in gone:
+            there = [option for option in choice.options if (choice.name, option) not in gone]
+            gone |= {(choice.name, option) for option in there}
+            past = method.removed.get(choice.name, {})
+            found += [(choice, option) for option in there if option not in past]
     return found
 
 

@@ -5,14 +5,15 @@ The choices are found by walking the module in order; everything else follows fr
 
 import functools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions, Place
+from ardor.architecture import Architecture, Choice, Decisions, Options
 from ardor.bayes import Gates
 from ardor.errors import ArdorError
 from ardor.layers.choices import Decision
@@ -21,9 +22,8 @@ from ardor.layers.operations import ZERO
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._graph import MOST_WEIGHTS
 from ardor.spaces._modulenet import ModuleNet
+from ardor.spaces._nested import enclosing, groups, is_reached, placed, within_reach
 from ardor.spaces._skeleton import learn_sizes_, reported, skeleton
-
-NETWORK = Place("network", "network", "network")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,24 +41,20 @@ class ModuleSpace(Space):
 
     @functools.cached_property
     def choices(self) -> tuple[Choice, ...]:
-        found: list[Choice] = []
-        node = 0
-        for name, (first, *others) in self.skeleton.decisions.items():
-            steps = first.kind == "op"
-            found.append(
-                Choice(
-                    name,
-                    first.kind,
-                    first.options,
-                    1 + len(others),
-                    place=NETWORK,
-                    source=node if steps else None,
-                    target=node + 1 if steps else None,
-                    families=first.families,
-                )
+        decisions = self.skeleton.decisions
+        found = [
+            Choice(
+                name,
+                first.kind,
+                first.options,
+                1 + len(others),
+                families=first.families,
+                inside=inside,
             )
-            node += steps
-        return tuple(found)
+            for name, inside in enclosing(self.skeleton.module).items()
+            for first, *others in [decisions[name]]
+        ]
+        return placed(found)
 
     def check_size(self, architecture: Architecture | None = None) -> None:
         count = sum(weight.numel() for weight in self.skeleton.parameters())
@@ -84,9 +80,10 @@ class ModuleSpace(Space):
             batch_statistics_(net)
         learn_sizes_(net, self.skeleton)
         if architecture is not None:
+            kept = within_reach(self.choices, architecture.options)
             for name, decisions in net.decisions.items():
                 for decision in decisions:
-                    decision.keep_(architecture.options[name])
+                    decision.keep_(kept[name])
         return net
 
     def made(self) -> nn.Module:
@@ -111,44 +108,81 @@ class ModuleSpace(Space):
         """The best option of each choice, and of inputs and channels as many as they keep."""
         means = {n: torch.tensor([[mean_score(s)]], dtype=torch.double) for n, s in scores.items()}
         counts = self.strongest_of_each(means)
-        return self.architecture({name: kept for ((name, kept),) in map(next, map(iter, counts))})
+        return self.architecture({name: kept for each in counts for name, kept in next(iter(each))})
 
     def strongest_of_each(self, draws: Gates) -> list[Counter[Decisions]]:
-        """For each choice, how often what is kept of it; one that is not scored is left open."""
-        return [self._strongest(choice, draws.get(choice.name)) for choice in self.choices]
+        """How often what is kept of each outermost choice and of those inside it.
 
-    def _strongest(self, choice: Choice, draws: Tensor | None) -> Counter[Decisions]:
-        rows = torch.ones(1, len(choice.options), dtype=torch.bool)
-        if draws is not None:
-            rows = self._first(choice).strongest(draws[:, 0])
+        One that is not scored is left open.
+        """
+        return [self._strongest(group, draws) for group in groups(self.choices)]
+
+    def _strongest(self, group: Sequence[Choice], draws: Gates) -> Counter[Decisions]:
+        marks = self._marks(group, draws)
+        count = max(map(len, marks))
+        joined = torch.cat([rows.expand(count, -1) for rows in marks], 1)
         found: Counter[Decisions] = Counter()
-        for row, count in zip(*(part.tolist() for part in distinct(rows)), strict=True):
-            found[((choice.name, kept_of(choice, row)),)] += count
+        for row, times in zip(*(part.tolist() for part in distinct(joined)), strict=True):
+            each = iter(row)
+            kept = ((c.name, kept_of(c, [*islice(each, len(c.options))])) for c in group)
+            found[tuple(kept)] += times
         return found
 
+    def _marks(self, group: Sequence[Choice], draws: Gates) -> list[Tensor]:
+        """Which options each draw keeps, (draws | 1, options) for each choice."""
+        marks: dict[str, Tensor] = {}
+        for choice in group:
+            rows = torch.ones(1, len(choice.options), dtype=torch.bool)
+            if choice.name in draws:
+                rows = self._first(choice.name).strongest(draws[choice.name][:, 0])
+            if choice.inside is not None:
+                outer, option = choice.inside
+                rows = rows & marks[outer][:, self._first(outer).options.index(option), None]
+            marks[choice.name] = rows
+        return list(marks.values())
+
     def subset(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
-        """All options above the threshold; the likeliest where nothing would be no answer."""
-        kept = {}
+        """All options above the threshold; the likeliest where nothing would be no answer.
+
+        An option inside which nothing is left that could be an answer goes with what stood there.
+        """
+        shares = {c.name: self._shares(c, probabilities.get(c.name)) for c in self.choices}
+        kept = {
+            choice.name: kept_of(choice, [share > threshold for share in shares[choice.name]])
+            for choice in self.choices
+        }
+        for choice in reversed(self.choices):  # from the innermost outwards
+            if choice.inside is not None and not self.is_answer(choice, kept):
+                outer, option = choice.inside
+                kept[outer] = tuple(other for other in kept[outer] if other != option)
         for choice in self.choices:
-            count = len(choice.options)
-            given = probabilities.get(choice.name)
-            shares = [torch.inf] * count if given is None else mean_score(given)
-            kept[choice.name] = kept_of(choice, [share > threshold for share in shares])
-            if not kept[choice.name] and not self._first(choice).may_be_empty:
-                kept[choice.name] = (choice.options[max(range(count), key=shares.__getitem__)],)
+            if is_reached(choice, kept) and not self.is_answer(choice, kept):
+                best = max(range(len(choice.options)), key=shares[choice.name].__getitem__)
+                kept[choice.name] = (choice.options[best],)
         return self.architecture(kept)
+
+    def _shares(self, choice: Choice, given: Tensor | None) -> list[float]:
+        return [torch.inf] * len(choice.options) if given is None else mean_score(given)
+
+    def is_answer(self, choice: Choice, kept: Options) -> bool:
+        """Whether what is kept of a choice can be an answer, if the choice is reached."""
+        return bool(kept[choice.name]) or self._first(choice.name).may_be_empty
+
+    def architecture(self, kept: dict[str, tuple[str, ...]]) -> Architecture:
+        """The value of these decisions; nothing is kept of a choice inside what is left out."""
+        return super().architecture(within_reach(self.choices, kept))
 
     def check(self, architecture: Architecture) -> None:
         super().check(architecture)
+        kept = within_reach(self.choices, architecture.options)
         for choice in self.choices:
-            kept = architecture.options[choice.name]
-            if ZERO in kept:
+            if ZERO in kept[choice.name]:
                 raise foreign(f"'{ZERO}' is kept of {choice.name}, where nothing must be")
-            if not kept and not self._first(choice).may_be_empty:
+            if is_reached(choice, kept) and not self.is_answer(choice, kept):
                 raise foreign(f"nothing is kept of {choice.name}")
 
-    def _first(self, choice: Choice) -> Decision:
-        return self.skeleton.decisions[choice.name][0]
+    def _first(self, name: str) -> Decision:
+        return self.skeleton.decisions[name][0]
 
 
 def kept_of(choice: Choice, marks: list[bool]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ardor.architecture import Choice
 from ardor.bayes import Gates
-from ardor.layers.choices import Decision
+from ardor.layers.choices import Decision, LayerChoice
 from ardor.layers.mixed import Mixed
 from ardor.spaces._base import Net
 
@@ -48,6 +48,15 @@ class ModuleNet(Net):
     def take_out(self, choice: Choice, option: str) -> None:
         for decision in self.decisions[choice.name]:
             decision.take_out(option)
+        self.empty_what_left_()
+
+    def empty_what_left_(self) -> None:
+        """Has choices that stood inside a candidate that has left keep nothing, and no weights."""
+        there = {id(module) for module in self.module.modules()}
+        for decision in (one for same in self.decisions.values() for one in same):
+            if id(decision) not in there:
+                for option in decision.options:
+                    decision.take_out(option)
 
     def idle(self) -> list[tuple[nn.ModuleDict, str]]:
         """Candidates that bring only zeros, but the last of a layer: something must give them."""
@@ -84,8 +93,13 @@ def by_name(module: nn.Module) -> dict[str, list[Decision]]:
 
 
 def silent(module: nn.Module) -> bool:
-    """Whether a candidate surely gives only zeros: it ends in a BatchNorm that makes them."""
+    """Whether a candidate surely gives only zeros: it ends in a BatchNorm that makes them.
+
+    Or it ends in a choice that keeps nothing, or only such candidates.
+    """
     last = ends(module)
+    if isinstance(last, LayerChoice):
+        return all(map(silent, last.mixed.candidates.values()))
     return isinstance(last, nn.BatchNorm2d) and not (
         last.weight is None or last.weight.any() or last.bias.any()
     )

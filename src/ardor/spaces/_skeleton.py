@@ -91,7 +91,8 @@ def seen(net: ModuleNet) -> Iterator[None]:
 def check_given(module: nn.Module, inputs: tuple[Any, ...]) -> None:
     """An ArdorError where what comes to a choice does not suit it."""
     if isinstance(module, LayerChoice):
-        check_alike(module, *inputs)
+        if tuple(inputs[0].shape[2:]) not in module.sizes:  # once: nested ones are met more often
+            check_alike(module, *inputs)
     elif isinstance(module, WidthChoice) and inputs[0].shape[1] != len(module.options):
         raise ArdorError(
             f"choice '{module.name}' is over {len(module.options)} channels; "
