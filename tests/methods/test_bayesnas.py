@@ -151,6 +151,28 @@ def test_in_a_module_of_ones_own_nothing_falls_with_what_stands_before_it() -> N
     assert gamma(method, "join") == pytest.approx([2**0.5] * 3)
 
 
+def test_a_path_of_a_tree_is_in_series_and_falls_with_the_first_of_it() -> None:
+    """s of everything is 1: an operation at the end of three has a variance of a third."""
+    space = spaces.make("pyramid", {"image": (3, 8, 8), "classes": 2, "planes": 4, "alpha": 0})
+    method = BayesNas(space)
+    for choice in space.choices:
+        fallen = 3.0 if choice.name == "block2-root" else 1.0
+        method.get_buffer(f"s/{choice.name}").fill_(fallen)
+    assert method.dependent().gamma["block1-root"][..., 0].item() == pytest.approx(1)
+    assert method.dependent().gamma["block1-b1"].flatten().tolist() == pytest.approx([1 / 2] * 2)
+    assert method.dependent().gamma["block1-b11"].flatten().tolist() == pytest.approx([1 / 3] * 2)
+    assert method.dependent().gamma["block2-b11"].flatten().tolist() == pytest.approx([3 / 7] * 2)
+
+    shut(method, "block1-root", option=0)
+    method.refit(constant(method.sparsity))
+    fell = method.fell_with()
+    assert fell["block1-b11"].keys() == {"avg_pool_3x3", "sep_conv_7x7"}
+    assert "block1-b21" not in fell
+    kept = method.draw(1)[0].options
+    assert kept["block1-b1"] == kept["block1-b11"] == kept["block1-b12"] == ()
+    assert kept["block1-b21"] == ("sep_conv_5x5", "avg_pool_3x3-1", "avg_pool_3x3-2")
+
+
 @pytest.mark.parametrize(("off", "left"), [("0>1", 12), ("0>2", 20)])
 def test_what_is_derived_computes_what_the_supernet_does_without_what_fell(
     off: str, left: int
