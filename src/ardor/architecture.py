@@ -69,6 +69,10 @@ class Choice:
             return "other"
         return self.families[self.options.index(option)]
 
+    def is_reached(self, kept: Options) -> bool:
+        """Whether the option that it stands in is kept; what is around that is not asked."""
+        return self.inside is None or self.inside[1] in kept.get(self.inside[0], ())
+
 
 @dataclass(frozen=True)
 class Architecture:

@@ -183,7 +183,7 @@ def _cell(
 ) -> Cell:
     """A place with its nodes and edges; nodes that no choice leads to are inputs."""
     kept, inner = architecture.options, leads_to(choices)
-    there = [c for c in choices if c.inside is None or c.inside[1] in kept.get(c.inside[0], ())]
+    there = [choice for choice in choices if choice.is_reached(kept)]
     links = [c for c in there if c.source is not None and c.target is not None]
     edges = [edge for choice in links for edge in _edges(choice, kept, inner, known)]
     edges.sort(key=lambda edge: (int(edge.target), int(edge.source)))

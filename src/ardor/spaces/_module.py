@@ -22,7 +22,7 @@ from ardor.layers.operations import ZERO
 from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._graph import MOST_WEIGHTS
 from ardor.spaces._modulenet import ModuleNet
-from ardor.spaces._nested import enclosing, groups, is_reached, placed, within_reach
+from ardor.spaces._nested import enclosing, groups, placed, within_reach
 from ardor.spaces._skeleton import learn_sizes_, reported, skeleton
 
 
@@ -156,7 +156,7 @@ class ModuleSpace(Space):
                 outer, option = choice.inside
                 kept[outer] = tuple(other for other in kept[outer] if other != option)
         for choice in self.choices:
-            if is_reached(choice, kept) and not self.is_answer(choice, kept):
+            if choice.is_reached(kept) and not self.is_answer(choice, kept):
                 best = max(range(len(choice.options)), key=shares[choice.name].__getitem__)
                 kept[choice.name] = (choice.options[best],)
         return self.architecture(kept)
@@ -178,7 +178,7 @@ class ModuleSpace(Space):
         for choice in self.choices:
             if ZERO in kept[choice.name]:
                 raise foreign(f"'{ZERO}' is kept of {choice.name}, where nothing must be")
-            if is_reached(choice, kept) and not self.is_answer(choice, kept):
+            if choice.is_reached(kept) and not self.is_answer(choice, kept):
                 raise foreign(f"nothing is kept of {choice.name}")
 
     def _first(self, name: str) -> Decision:

@@ -42,29 +42,25 @@ def nearest(positions: Sequence[tuple[Inside, ...]]) -> Inside | None:
     return common[-1] if common else None
 
 
-def is_reached(choice: Choice, kept: Options) -> bool:
-    """Whether the option that a choice stands in is kept; what is around that is not asked."""
-    return choice.inside is None or choice.inside[1] in kept.get(choice.inside[0], ())
-
-
 def within_reach(choices: Iterable[Choice], kept: Options) -> dict[str, tuple[str, ...]]:
     """What is kept, and nothing of choices that stand inside an option that is left out."""
     found = {**kept}
     for choice in choices:  # outer ones stand before those inside them
-        if choice.name in found and not is_reached(choice, found):
+        if choice.name in found and not choice.is_reached(found):
             found[choice.name] = ()
     return found
 
 
 def groups(choices: Iterable[Choice]) -> list[list[Choice]]:
     """Each outermost choice with all that stand inside it, near or far."""
-    found: dict[str, list[Choice]] = {}
+    found: list[list[Choice]] = []
     of: dict[str, list[Choice]] = {}  # choice -> its group
     for choice in choices:
-        name = choice.name if choice.inside is None else choice.inside[0]
-        of[choice.name] = found.setdefault(name, []) if choice.inside is None else of[name]
+        if choice.inside is None:
+            found.append([])
+        of[choice.name] = found[-1] if choice.inside is None else of[choice.inside[0]]
         of[choice.name].append(choice)
-    return list(found.values())
+    return found
 
 
 def placed(choices: Sequence[Choice]) -> tuple[Choice, ...]:
