@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -24,6 +24,7 @@ from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._cellnet import CellNet
 from ardor.spaces._edges import BY_EDGE
 from ardor.spaces._graph import check_candidates, check_partial, check_weights
+from ardor.spaces._kept import Table, kept_of, likeliest_in, likely_in, reached_in
 from ardor.spaces._layout import (
     LARGEST,
     check_halvings,
@@ -33,7 +34,6 @@ from ardor.spaces._layout import (
     operations_named,
 )
 
-Table = dict[str, tuple[float, dict[str, float]]]
 KINDS = {"N": "normal", "R": "reduce"}
 TITLES = {"N": "normal cell", "R": "reduction cell"}
 
@@ -191,22 +191,15 @@ class Cells(Space):
             likely = likely_in(table, threshold)
             if not any(likely.values()):
                 likely = likeliest_in(table)
-            kept |= self._kept(place, node, likely)
+            kept |= kept_of(place, node, likely)
         return self.architecture(kept)
 
     def connected(self, probabilities: Gates, threshold: float = 0.5) -> Architecture:
         kept: dict[str, tuple[str, ...]] = {}
         for place in dict.fromkeys(place.name for place in self.places):
             tables = {node: self._table(probabilities, place, node) for node in self.nodes()}
-            reached, likely = {"0", "1"}, {}
-            for node, table in tables.items():
-                found = likely_in(table, threshold)
-                likely[node] = {source: found[source] for source in found if source in reached}
-                reached |= {str(node)} if any(likely[node].values()) else set()
-            if reached == {"0", "1"}:  # nothing leads through the cell
-                likely[2] = likeliest_in(tables[2])
-            for node, of in likely.items():
-                kept |= self._kept(place, node, of)
+            for node, likely in reached_in(tables, threshold).items():
+                kept |= kept_of(place, node, likely)
         return self.architecture(kept)
 
     def _strongest(self, draws: Gates, place: str, node: int) -> Counter[Decisions]:
@@ -222,7 +215,7 @@ class Cells(Space):
                 str(source): (self.operations_of(link)[at],) if at >= 0 else ()
                 for source, (link, at) in enumerate(zip(links, row, strict=True))
             }
-            found[tuple(self._kept(place, node, by_source).items())] = count
+            found[tuple(kept_of(place, node, by_source).items())] = count
         return found
 
     def _best(self, draws: Gates, links: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -260,14 +253,6 @@ class Cells(Space):
             table[str(source)] = edge, {op: score for op, score in named.items() if op != ZERO}
         return table
 
-    def _kept(
-        self, place: str, node: int, ops: Mapping[str, tuple[str, ...]]
-    ) -> dict[str, tuple[str, ...]]:
-        """The decisions about one state, as kept options of its choices."""
-        sources = tuple(source for source in map(str, range(node)) if ops.get(source))
-        edges = {f"{place}/{source}>{node}": ops.get(str(source), ()) for source in range(node)}
-        return {f"{place}/>{node}": sources, **edges}
-
     def _check_inputs(self, architecture: Architecture) -> None:
         led = set()
         for place, node in self._states():
@@ -281,27 +266,3 @@ class Cells(Space):
                 raise foreign(f"'{ZERO}' cannot be kept, at {place}/>{node}")
         if alone := next((place for place in self.places if place.name not in led), None):
             raise foreign(f"no operation leads into any node of the {alone.title}")
-
-
-def likely_in(table: Table, threshold: float) -> dict[str, tuple[str, ...]]:
-    """Source -> the operations above the threshold, of edges above it."""
-    return {
-        source: tuple(op for op, p in ops.items() if p > threshold)
-        for source, (edge, ops) in table.items()
-        if edge > threshold
-    }
-
-
-def likeliest_in(table: Table) -> dict[str, tuple[str, ...]]:
-    """The likeliest operation alone, by its edge and itself."""
-    pairs = {(s, op): edge * p for s, (edge, ops) in table.items() for op, p in ops.items()}
-    source, op = strongest_of(pairs)
-    return {source: (op,)}
-
-
-K = TypeVar("K")
-
-
-def strongest_of(scores: Mapping[K, float]) -> K:
-    """The key with the highest score; the first of equals."""
-    return max(scores, key=scores.__getitem__)
