@@ -85,7 +85,7 @@ class BayesNas(Method):
         sparsity: Rate = 0.01,  # lambda: of the norm of the switches, against the nll of an image
         dependency: Rule = "print",  # "code": on its edge alone, as in the authors' code
         cycles: Count = 1,  # in an epoch: switches learn, then their variances are fitted again
-        classes: Literal["all", "drawn"] = "all",  # curvature: exact, or from a drawn label each
+        classes: Literal["all", "drawn"] = "all",  # that the curvature is of; one drawn an image
         derive: Literal["entropy", "strongest"] = "entropy",
     ) -> None:
         super().__init__(space)
