@@ -59,7 +59,7 @@ def ready(name: str, work: str, batch: int) -> Work:
     loop = SearchLoop(space, Darts(space), (images, images), config, Path(os.devnull), runtime)
     seen = loop.batch(loop.train, torch.arange(batch), 0)
     if work not in DRAWS:
-        return lambda: loop.step(seen, seen)
+        return lambda: loop.learner.step(seen, 0.0, joint=False)
     curvature = loop.learner.curvature(lambda: [seen])
     gates = {key: gate.detach() for key, gate in loop.method.sample(1, 0.0).items()}
     return lambda: curvature(gates, samples=DRAWS[work])
