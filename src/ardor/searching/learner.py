@@ -88,7 +88,8 @@ class Learner:
 
     def move_gates(self, progress: float) -> None:
         """Moves the gates along their gradients."""
-        rate = self.config.gate_rate * RATES[self.config.gate_schedule](progress)
+        share = RATES[self.config.gate_schedule](progress)
+        rate = self.config.gate_rate * share
         set_rate_(self.gate_optimiser, rate)
         if self.method.clips:
             nn.utils.clip_grad_norm_(self.gates, self.config.clip)
