@@ -55,7 +55,7 @@ NEGLIGIBLE = 0.01  # probability to be kept
 RANKED = 1.0
 
 Drop = Annotated[float, Field(gt=0, lt=1)]
-Kept = Literal["learned", "constant"]
+Learned = Literal["learned", "constant"]
 
 
 class Pgnas(Method):
@@ -82,8 +82,8 @@ class Pgnas(Method):
         length_scale: Amount = 10.0,  # d of the prior N(0, 1 / d^2): the larger, the less stays
         drop: Drop = 0.1,  # p at the start
         kl: Amount = 0.1,  # weight of the KL; 1 is the ELBO
-        rates: Kept = "learned",  # p of each group; "constant": all at `drop`
-        l2: Kept = "learned",  # what weights cost falls with p; "constant": it does not
+        rates: Learned = "learned",  # p of each group; "constant": all at `drop`
+        l2: Learned = "learned",  # weights cost less the larger p; "constant": always the same
         derive: Literal["masks", "strongest"] = "masks",
     ) -> None:
         super().__init__(space)
@@ -100,8 +100,8 @@ class Pgnas(Method):
     @property
     def masked(self) -> list[Choice]:
         """The choices whose options are dropped by masks: all but edges with choices on them."""
-        operations = self.space.choices
-        led = {(c.place, c.target) for c in operations if c.kind == "op" and c.source is not None}
+        edges = [c for c in self.space.choices if c.kind == "op" and c.source is not None]
+        led = {(c.place, c.target) for c in edges}
         found = self.choices("op", "edge", "width")
         return [c for c in found if c.kind != "edge" or (c.place, c.target) not in led]
 
@@ -111,7 +111,7 @@ class Pgnas(Method):
         return self.gather(choice, logit.expand(1, 1, len(choice.options)))
 
     def sample(self, batch: int, progress: float) -> Gates:
-        """Soft masks, of its own for each image: (1, batch, options)."""
+        """Soft masks, others for each image, (1, batch, options)."""
         return self.masks(batch, self.temperature)
 
     def masks(self, batch: int, temperature: float) -> Gates:
