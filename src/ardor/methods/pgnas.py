@@ -88,11 +88,12 @@ class Pgnas(Method):
     ) -> None:
         super().__init__(space)
         self.temperature, self.length_scale, self.kl = temperature, length_scale, kl
-        self.constant_l2, self.derive = l2 == "constant", derive
+        self.learns, self.constant_l2 = rates == "learned", l2 == "constant"
+        self.derive = derive
         start = math.log(drop / (1 - drop))
         for choice in self.masked:
             logit = torch.full((1, 1, 1 if choice.kind == "width" else len(choice.options)), start)
-            if rates == "learned":
+            if self.learns:
                 self.register_parameter(f"drop_logit/{choice.name}", nn.Parameter(logit))
             else:
                 self.register_buffer(f"drop_logit/{choice.name}", logit)
@@ -159,6 +160,6 @@ class Pgnas(Method):
         return self.space.subset({name: mask * best[name] for name, mask in masks.items()})
 
     def negligible(self) -> Gates:
-        """Operations that are hardly ever kept."""
-        shares = self.probabilities()
-        return {c.name: shares[c.name] < NEGLIGIBLE for c in self.choices("op")}
+        """Operations that are hardly ever kept; none where all rates are constant."""
+        shares = self.probabilities() if self.learns else {}
+        return {c.name: shares[c.name] < NEGLIGIBLE for c in self.choices("op") if c.name in shares}
