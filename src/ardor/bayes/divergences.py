@@ -85,3 +85,31 @@ def entropy(probabilities: Tensor) -> Tensor:
     """-sum p log p along the last dimension, in nats; 0 log 0 is 0."""
     terms: Tensor = torch.special.entr(probabilities)
     return terms.sum(-1)
+
+
+def bernoulli_entropy(logit: Tensor) -> Tensor:
+    """-p ln p - (1 - p) ln(1 - p) at p = sigmoid(logit), elementwise, in nats; exact near 0 and 1.
+
+    For masks it is the second half of a KL, see `expected_weight_cost`. Zhou et al. 2020 (PGNAS)
+    call the sum of p ln p alone the entropy.
+    """
+    return -torch.sigmoid(logit) * F.logsigmoid(logit) - torch.sigmoid(-logit) * F.logsigmoid(
+        -logit
+    )
+
+
+def expected_weight_cost(keep: Tensor, squares: Tensor, length_scale: float) -> Tensor:
+    """keep d^2 / 2 |m|^2, elementwise: the cost of weights m under N(0, 1 / d^2), kept so often.
+
+    The KL from dropout, m times K masks that are zero with probability p, to that prior is the sum
+    over groups of
+
+        (1 - p) d^2 / 2 |m|^2 - K H(p),
+
+    up to a constant, if every mixture is taken as narrow Gaussians around 0 and around m (Gal and
+    Ghahramani 2016; as a spike and slab in Zhou et al. 2020, eq. 15, with a prior drop rate u of
+    0). Print has H in a bracket that would subtract it from the likelihood, without its sign and
+    its second term; Algorithm 1 adds gradients where it must descend. Weights are not divided by
+    1 - p when they are kept, so that the cost has (1 - p) as a factor.
+    """
+    return 0.5 * length_scale**2 * keep * squares

@@ -48,16 +48,29 @@ def keep_probability(log_delta: Tensor) -> Tensor:
     return torch.sigmoid(-log_delta)
 
 
+def soft_mask(drop_logit: Tensor, temperature: float) -> Tensor:
+    """Concrete masks (Maddison et al. 2017): near zero with probability p, and near one otherwise.
+
+    1 - sigmoid((ln p - ln(1 - p) + noise) / temperature), with logistic noise ln u - ln(1 - u).
+    Whatever the temperature, a mask is below a half with probability p; as it goes to zero, masks
+    are Bernoulli draws.
+
+    Zhou et al. 2020 (PGNAS), eq. 16, made right: print takes the logarithm of log r, which is
+    negative, where the noise is ln(-ln r1) - ln(-ln r2), has the temperature going to infinity, and
+    calls p, the drop probability, that of keeping.
+    """
+    noise = torch.rand_like(drop_logit).logit(eps=1e-7)
+    return torch.sigmoid((noise - drop_logit) / temperature)
+
+
 def switch_draw(log_delta: Tensor, gradient: str, temperature: float) -> Tensor:
     """psi ~ Bernoulli(1 / (1 + delta)), with one of three gradients in log delta.
 
     "gaussian" has none; "straight-through" has that of the probability (Bengio et al. 2013);
-    "concrete" is sigmoid((logistic noise - log delta) / temperature) (Maddison et al. 2017), which
-    has its own gradient, but is neither exactly zero nor one.
+    "concrete" is a soft mask, which has its own gradient, but is neither exactly zero nor one.
     """
     if gradient == "concrete":
-        noise = torch.rand_like(log_delta).logit(eps=1e-7)
-        return torch.sigmoid((noise - log_delta) / temperature)
+        return soft_mask(log_delta, temperature)
     keep = keep_probability(log_delta)
     on = torch.bernoulli(keep.detach())
     return on if gradient == "gaussian" else on + (keep - keep.detach())

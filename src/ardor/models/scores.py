@@ -14,6 +14,11 @@ EVALUATION_BATCH = 250
 CALIBRATION_BINS = 15
 
 
+def batch_count(images: int, batch: int = EVALUATION_BATCH) -> int:
+    """In how many batches so many images are evaluated."""
+    return max(1, -(-images // batch))
+
+
 @torch.no_grad()
 def logits_of(
     net: Net,
@@ -29,10 +34,9 @@ def logits_of(
     net.eval()
     if gates is not None:
         gates = {name: gate.detach().to(runtime.device) for name, gate in gates.items()}
-    chunks = max(1, -(-len(images) // batch))
     outputs = [
         net(normalise(runtime.images(pixels)), gates).cpu()
-        for pixels in images.pixels.tensor_split(chunks)
+        for pixels in images.pixels.tensor_split(batch_count(len(images), batch))
     ]
     net.train(was_training)
     return torch.cat(outputs)

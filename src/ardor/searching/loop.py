@@ -56,7 +56,7 @@ def search(
     loop = SearchLoop(space, method, halves(images, config, runtime.seed), config, run, runtime)
     with runtime.signals():
         loop.run()
-    return loop.found()
+        return loop.found()
 
 
 def halves(images: Images, config: SearchConfig, seed: int) -> tuple[Images, Images]:

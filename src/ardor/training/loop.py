@@ -128,9 +128,13 @@ class ResumableLoop:
             if self.timetable.fit(self.epoch, self.step, self.spent):
                 self.tell(f"{self.timetable.length.epochs:.3g} epochs fit into the time")
             self.runtime.report(self._position())
-            if self.runtime.stopping:
-                self._save()
-                raise Interrupted(f"{self.name} stopped in epoch {self.epoch + 1}")
+            self.give_way(f"in epoch {self.epoch + 1}")
+
+    def give_way(self, where: str) -> None:
+        """Saves everything and raises `Interrupted`, if a signal asked for that."""
+        if self.runtime.stopping:
+            self._save()
+            raise Interrupted(f"{self.name} stopped {where}")
 
     def check_memory(
         self, net: nn.Module, images: int, micro_batches: int, forward: Callable[[int], object]

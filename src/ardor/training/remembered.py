@@ -45,6 +45,8 @@ class Facts(Strict):
     given_up: Epochs = ABSENT
     averaged: bool = ABSENT
     mirrored: bool = ABSENT
+    # Accuracy and nll of each candidate so far; nothing of one that was not measured to the end.
+    ranked: list[list[Finite]] = ABSENT
 
 
 class Timetable(Strict):
