@@ -92,11 +92,13 @@ def fit_(net: Net, shape: tuple[int, int, int], recorded: Any, path: Path) -> No
     """
     entries = recorded if isinstance(recorded, Mapping) else {}
     removed, cut, taken = entries.get("gone"), entries.get("widths"), entries.get("taken", {})
-    known = set(entries) <= {"gone", "widths", "taken"}
-    if not (isinstance(removed, list) and isinstance(cut, Mapping) and isinstance(taken, Mapping)):
-        known = False
-    if not known:
-        raise strange(path, "'compact' must hold 'gone' and 'widths'")
+    if not (
+        isinstance(removed, list)
+        and isinstance(cut, Mapping)
+        and isinstance(taken, Mapping)
+        and set(entries) <= {"gone", "widths", "taken"}
+    ):
+        raise strange(path, "'compact' must hold 'gone' and 'widths', and may hold 'taken'")
     for name in removed:
         _take_out_(net, name, path)
     layers = layers_of(net)
