@@ -1,5 +1,6 @@
 """Residual blocks of two branches: the sizes that are published, and what every layer reads."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,22 @@ def test_channels_that_are_not_read_are_not_computed(
     assert torch.allclose(compact(loaded, 2)(pixels), full(pixels), rtol=1e-4, atol=1e-4)
     found = exporters.export("onnx", lean, pixels)
     assert found.difference < found.allowed
+
+
+@pytest.mark.parametrize("channels", ["all", [], [-1], [4096], [0.5]], ids=str)
+def test_nonsense_about_what_is_read_is_refused(channels: object, tmp_path: Path) -> None:
+    space = small()
+    compact(model(space, by_chance(space))).save(tmp_path / "model", card="")
+    path = tmp_path / "model" / "config.json"
+    settings = json.loads(path.read_text())
+    taken = settings["compact"]["taken"]
+    name, right = next(iter(taken.items()))
+    wrong = channels * len(right) if isinstance(channels, list) else channels
+    for entry in ({name: wrong}, {"module.nothing": right}):
+        settings["compact"]["taken"] = {**taken, **entry}
+        path.write_text(json.dumps(settings))
+        with pytest.raises(ArdorError, match="is of no network"):
+            Model.load(tmp_path / "model")
 
 
 def test_a_kernel_size_that_reads_nothing_is_gone() -> None:
