@@ -59,6 +59,7 @@ SPACES = {
     "toy": Toy(),
     "module": spaces.of_function(built.build)(image=(1, 8, 8), classes=2, channels=2),
     "nested": spaces.of_function(nested.build)(image=(1, 8, 8), classes=2, channels=2),
+    "residual": spaces.make("residual", {"image": (1, 8, 8), "classes": 2, "channels": 2}),
 }
 
 every = pytest.mark.parametrize("name", METHODS)

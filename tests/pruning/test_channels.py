@@ -247,7 +247,7 @@ def channels_of(steps: Sequence[Step], groups: Tensor) -> dict[tuple[str, int], 
 def test_channels_are_tied_as_torch_pruning_ties_them(ops: str, many: bool) -> None:
     net = network(ops, 1.0, 1, many=many).net
     steps = trace(net, (1, 9, 9))
-    found = channels_of(steps, ties(steps))
+    found = channels_of(steps, ties(steps, layers_of(net)))
     graph = torch_pruning.DependencyGraph()
     graph.build_dependency(net, example_inputs=torch.randn(1, 1, 9, 9), verbose=False)
     layers = layers_of(net)

@@ -6,7 +6,7 @@ one call. Without gates, everything is open. Choices of the same name share one 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -79,11 +79,15 @@ class LayerChoice(Decision):
         self.zeros: Zeros | None = None  # of a network that keeps nothing
 
     def forward(self, x: Tensor) -> Tensor:
-        made = add_up([self.mixed(x, self.gates)])
+        made = self.total(self.mixed(x, self.gates))
         if made is not None:
             return made
         size = self.sizes[tuple(x.shape[2:])]
         return x.new_zeros(x.shape[0], *size) if self.zeros is None else self.zeros(x, size)
+
+    def total(self, terms: Terms) -> Tensor | None:
+        """What the candidates give together; None where there are none."""
+        return add_up([terms])
 
     @property
     def families(self) -> tuple[Family, ...]:
@@ -156,19 +160,34 @@ class InputChoice(Decision):
 
 
 class WidthChoice(Decision):
-    """The channels of what passes through, each of which may stay or go."""
+    """The channels of what passes through, each of which may stay or go.
+
+    They are the output of the layer before it, or the input of the layer behind it.
+    """
 
     kind = "width"
 
-    def __init__(self, channels: int, *, name: str) -> None:
+    def __init__(
+        self,
+        channels: int,
+        *,
+        name: str,
+        of: Literal["output", "input"] = "output",
+        may_be_empty: bool = False,
+    ) -> None:
         super().__init__(name, tuple(map(str, range(channels))))
+        self.of, self.empty_too = of, may_be_empty
         self.mask: Mask | None = None
-        self.made_by: tuple[nn.Conv2d | nn.Linear, ...] = ()  # the layer that the channels are of
+        self.layers: tuple[nn.Conv2d | nn.Linear, ...] = ()  # the one that the channels are of
 
     def forward(self, x: Tensor) -> Tensor:
         if self.gates is not None:
             x = x * self.gates.reshape(*self.gates.shape, *(1,) * (x.dim() - 2))
         return x if self.mask is None else self.mask(x)
+
+    @property
+    def may_be_empty(self) -> bool:
+        return self.empty_too
 
     def strongest(self, scores: Tensor) -> Tensor:
         """Those at least as strong as their mean."""
@@ -186,27 +205,46 @@ class WidthChoice(Decision):
 
     def _mask(self, entries: Sequence[float], *, persistent: bool) -> "Mask":
         sides = channels_and_sides(self.sizes)[1] if self.sizes else 2
-        device = self.made_by[0].weight.device if self.made_by else None
+        device = self.layers[0].weight.device if self.layers else None
         return Mask(torch.tensor(entries, device=device), sides, persistent=persistent)
 
     def weight_norms(self) -> Tensor:
-        """Those of the layer before it that gives as many channels; zeros without one."""
-        squares = [layer.weight.square().flatten(1).sum(1) for layer in self.made_by]
+        """Those of the layer that the channels are of; zeros without one."""
+        by_channel = squares_by_output if self.of == "output" else squares_by_input
+        squares = [by_channel(layer) for layer in self.layers]
         return squares[0] if squares else torch.zeros(len(self.options))
 
 
+def squares_by_output(layer: nn.Conv2d | nn.Linear) -> Tensor:
+    """Squared norms of the weights that give each channel."""
+    return layer.weight.square().flatten(1).sum(1)
+
+
+def squares_by_input(layer: nn.Conv2d | nn.Linear) -> Tensor:
+    """Squared norms of the weights that read each channel."""
+    groups = layer.groups if isinstance(layer, nn.Conv2d) else 1
+    outputs, inputs = layer.weight.shape[:2]
+    squares = layer.weight.square().reshape(groups, outputs // groups, inputs, -1)
+    return squares.sum((1, 3)).flatten()
+
+
 class Mask(nn.Module):
-    """Leaves channels as they are, or makes them zero."""
+    """Leaves channels as they are, or makes them zero.
+
+    Cut down, it may read some of the channels that come to it: those in `taken`.
+    """
 
     weight: Tensor
+    taken: Tensor | None
 
     def __init__(self, weight: Tensor, sides: int, *, persistent: bool = True) -> None:
         super().__init__()
         self.register_buffer("weight", weight.reshape(-1, *(1,) * sides), persistent=persistent)
-        self.bias = None
+        self.register_buffer("taken", None, persistent=False)  # it stands in the record of cuts
+        self.bias, self.inputs = None, len(weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self.weight
+        return (x if self.taken is None else x.index_select(1, self.taken)) * self.weight
 
 
 class Zeros(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ardor.pruning.cut import cut_
-from ardor.pruning.dead_weights import WEIGHTED, constants, reads, without_dead_weights
+from ardor.pruning.dead_weights import WEIGHTED, Layers, constants, reads, without_dead_weights
 from ardor.pruning.trace import Step, layers_of, trace
 from ardor.spaces import Net
 
@@ -46,7 +46,8 @@ def kept(steps: Sequence[Step], net: Net, multiple: int = 1) -> Sequence[Tensor]
             here.fill_(True)
             for at in step.inputs:
                 alive[at].fill_(True)
-    return whole_groups(torch.cat(alive), ties(steps), [step.width for step in steps], multiple)
+    groups = ties(steps, layers)
+    return whole_groups(torch.cat(alive), groups, [step.width for step in steps], multiple)
 
 
 def whole_groups(
@@ -64,8 +65,11 @@ def whole_groups(
     return torch.split(kept, widths)
 
 
-def ties(steps: Sequence[Step]) -> Tensor:
-    """A group for every channel of every step, in order: a group is kept or removed as one."""
+def ties(steps: Sequence[Step], layers: Layers) -> Tensor:
+    """A group for every channel of every step, in order: a group is kept or removed as one.
+
+    What a mask makes zero is tied to nothing before it: others may read that channel.
+    """
     widths = [step.width for step in steps]
     groups = torch.arange(sum(widths))
     of = torch.split(groups, widths)
@@ -74,9 +78,12 @@ def ties(steps: Sequence[Step]) -> Tensor:
         before = groups.clone()
         for at in (*range(len(steps)), *reversed(range(len(steps)))):
             for one, other in coupled(steps[at], of[at], of):
+                tied = torch.ones_like(one, dtype=torch.bool)
+                if steps[at].kind == "mask":
+                    tied = layers[steps[at].layer].weight.flatten() != 0
                 least = torch.minimum(one, other)
-                one.copy_(least)
-                other.copy_(least)
+                one.copy_(least.where(tied, one))
+                other.copy_(least.where(tied, other))
     return groups
 
 

@@ -17,7 +17,9 @@ from ardor.spaces import Net
 
 def widths(layer: Layer) -> list[int]:
     """Channels of a layer's input and of its output."""
-    if isinstance(layer, (Mask, Zeros)):
+    if isinstance(layer, Mask):
+        return [layer.inputs, len(layer.weight)]
+    if isinstance(layer, Zeros):
         return [len(layer.weight)] * 2
     if isinstance(layer, nn.BatchNorm2d):
         return [layer.num_features] * 2
@@ -32,6 +34,8 @@ def cut_(layer: Layer, inputs: Tensor, outputs: Tensor) -> None:
     weight = layer.weight[outputs]
     if isinstance(layer, (Mask, Zeros)):
         layer.weight = weight
+        if isinstance(layer, Mask):
+            take_(layer, inputs, outputs)
         return
     if isinstance(layer, nn.BatchNorm2d):
         layer.num_features = len(outputs)
@@ -50,14 +54,30 @@ def cut_(layer: Layer, inputs: Tensor, outputs: Tensor) -> None:
         layer.bias = nn.Parameter(layer.bias[outputs])
 
 
+def take_(mask: Mask, inputs: Tensor, outputs: Tensor) -> None:
+    """Has a mask that is given these channels read those that it leaves.
+
+    One that is not among them it makes zero, and so may read any other.
+    """
+    if mask.taken is not None:  # it has been cut before: all that comes to it stays
+        mask.taken = mask.taken[outputs]
+        return
+    mask.inputs = len(inputs)
+    if not torch.equal(inputs, outputs):
+        mask.taken = torch.searchsorted(inputs, outputs).clamp(max=len(inputs) - 1)
+
+
 def record(net: Net, full: Net) -> dict[str, Any]:
     """How a network differs from the one that its architecture builds; empty if it does not."""
     modules, layers, built = dict(net.named_modules()), layers_of(net), layers_of(full)
     missing = {name for name, _ in full.named_modules() if name not in modules}
     cut = {n: widths(layer) for n, layer in layers.items() if widths(layer) != widths(built[n])}
-    if not missing and not cut:
+    masks = {name: layer for name, layer in layers.items() if isinstance(layer, Mask)}
+    taken = {name: m.taken.tolist() for name, m in masks.items() if m.taken is not None}
+    if not missing and not cut and not taken:
         return {}
-    return {"gone": sorted(n for n in missing if parent(n) not in missing), "widths": cut}
+    gone = sorted(n for n in missing if parent(n) not in missing)
+    return {"gone": gone, "widths": cut, **({"taken": taken} if taken else {})}
 
 
 def parent(name: str) -> str:
@@ -71,9 +91,14 @@ def fit_(net: Net, shape: tuple[int, int, int], recorded: Any, path: Path) -> No
     Nothing is made larger than the architecture builds it, whatever the file says.
     """
     entries = recorded if isinstance(recorded, Mapping) else {}
-    removed, cut = entries.get("gone"), entries.get("widths")
-    if not isinstance(removed, list) or not isinstance(cut, Mapping) or len(entries) != 2:
-        raise strange(path, "'compact' must hold 'gone' and 'widths'")
+    removed, cut, taken = entries.get("gone"), entries.get("widths"), entries.get("taken", {})
+    if not (
+        isinstance(removed, list)
+        and isinstance(cut, Mapping)
+        and isinstance(taken, Mapping)
+        and set(entries) <= {"gone", "widths", "taken"}
+    ):
+        raise strange(path, "'compact' must hold 'gone' and 'widths', and may hold 'taken'")
     for name in removed:
         _take_out_(net, name, path)
     layers = layers_of(net)
@@ -81,6 +106,8 @@ def fit_(net: Net, shape: tuple[int, int, int], recorded: Any, path: Path) -> No
         if name not in layers:
             raise strange(path, f"the network has no layer '{name}'")
         _narrow_(name, layers[name], pair, path)
+    for name, channels in taken.items():
+        _select_(name, layers.get(name), channels, path)
     net.forget_shapes_()
     _check_runs(net, shape, path)
 
@@ -97,7 +124,7 @@ def _take_out_(net: Net, name: Any, path: Path) -> None:
 def _narrow_(name: str, layer: Layer, pair: Any, path: Path) -> None:
     """Cuts a layer to the first so many channels of its input and output."""
     most = widths(layer)
-    equal = isinstance(layer, (nn.BatchNorm2d, Mask, Zeros)) or is_depthwise(layer)
+    equal = isinstance(layer, (nn.BatchNorm2d, Zeros)) or is_depthwise(layer)
     if not (
         isinstance(pair, list)
         and [type(n) for n in pair] == [int, int]
@@ -106,6 +133,21 @@ def _narrow_(name: str, layer: Layer, pair: Any, path: Path) -> None:
     ):
         raise strange(path, f"widths of '{name}' are {pair!r}; must be from [1, 1] to {most}")
     cut_(layer, *(torch.arange(n) for n in pair))
+
+
+def _select_(name: str, layer: Layer | None, channels: Any, path: Path) -> None:
+    """Has a mask read these of the channels that come to it."""
+    if not isinstance(layer, Mask):
+        raise strange(path, f"the network has no mask '{name}'")
+    if not (
+        isinstance(channels, list)
+        and len(channels) == len(layer.weight)
+        and all(type(at) is int and 0 <= at < layer.inputs for at in channels)
+    ):
+        raise strange(
+            path, f"'{name}' must read {len(layer.weight)} channels, each below {layer.inputs}"
+        )
+    layer.taken = torch.tensor(channels, device=layer.weight.device)
 
 
 def _check_runs(net: Net, shape: tuple[int, int, int], path: Path) -> None:

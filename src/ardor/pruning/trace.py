@@ -25,6 +25,7 @@ Layer = nn.Conv2d | nn.Linear | nn.BatchNorm2d | Mask | Zeros
 POOLS = ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "pad", "mean", "flatten", "dropout")
 # Functions of each number by itself that leave zeros as they are.
 CURVES = ("relu6", "hardtanh", "hardswish", "silu", "gelu", "leaky_relu")
+SCALES = ("mul", "div")  # by a number
 SUMS = ("add", "__add__", "__radd__", "__iadd__", "add_")
 
 
@@ -96,6 +97,8 @@ class Recorder(TorchFunctionMode):
             return replace(step, kind="add")
         if name in ("relu", "relu_"):
             return replace(step, kind="relu")
+        if name in SCALES and len(given) == 1:
+            return replace(step, kind="same", still=False)
         if name in CURVES and not func(torch.zeros_like(made), *args[1:], **kwargs).any():
             return replace(step, kind="same", still=False)
         return pooled(step, func, args, kwargs) if name in POOLS else step

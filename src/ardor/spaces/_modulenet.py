@@ -93,16 +93,16 @@ def by_name(module: nn.Module) -> dict[str, list[Decision]]:
 
 
 def silent(module: nn.Module) -> bool:
-    """Whether a candidate surely gives only zeros: it ends in a BatchNorm that makes them.
+    """Whether a candidate surely gives only zeros: it ends in a layer that makes them.
 
     Or it ends in a choice that keeps nothing, or only such candidates.
     """
     last = ends(module)
     if isinstance(last, LayerChoice):
         return all(map(silent, last.mixed.candidates.values()))
-    return isinstance(last, nn.BatchNorm2d) and not (
-        last.weight is None or last.weight.any() or last.bias.any()
-    )
+    if not isinstance(last, (nn.BatchNorm2d, nn.Conv2d)) or last.weight is None:
+        return False
+    return not (last.weight.any() or (last.bias is not None and last.bias.any()))
 
 
 def ends(module: nn.Module) -> nn.Module:

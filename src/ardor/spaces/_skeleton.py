@@ -70,13 +70,18 @@ def check_decisions(space: str, decisions: Mapping[str, list[Decision]]) -> None
 def seen(net: ModuleNet) -> Iterator[None]:
     """Has each choice know the sizes of what it gives, from the images that come through."""
     last: dict[int, nn.Conv2d | nn.Linear] = {}  # channels -> the layer that gave so many
+    open_: dict[int, list[WidthChoice]] = {}  # channels -> choices whose layer is yet to come
 
     def note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if isinstance(module, Decision):
             module.sizes[tuple(inputs[0].shape[2:])] = tuple(output.shape[1:])
-        if isinstance(module, WidthChoice) and output.shape[1] in last:
-            module.made_by = (last[output.shape[1]],)
+        if isinstance(module, WidthChoice) and module.of == "input":
+            open_.setdefault(output.shape[1], []).append(module)
+        elif isinstance(module, WidthChoice) and output.shape[1] in last:
+            module.layers = (last[output.shape[1]],)
         if isinstance(module, (nn.Conv2d, nn.Linear)):
+            for choice in open_.pop(inputs[0].shape[1], []):
+                choice.layers = (module,)
             last[output.shape[1]] = module
 
     hooks = [module.register_forward_hook(note) for module in net.modules()]
@@ -114,14 +119,14 @@ def check_alike(layer: LayerChoice, x: Tensor) -> None:
 
 
 def learn_sizes_(net: ModuleNet, other: ModuleNet) -> None:
-    """What another net's choices know of sizes, and of the layers before them."""
+    """What another net's choices know of sizes, and of the layers beside them."""
     names = {id(module): name for name, module in other.named_modules()}
     for own, theirs in zip(net.decisions.values(), other.decisions.values(), strict=True):
         for mine, known in zip(own, theirs, strict=True):
             mine.sizes = dict(known.sizes)
             if isinstance(mine, WidthChoice) and isinstance(known, WidthChoice):
-                found = [net.get_submodule(names[id(layer)]) for layer in known.made_by]
-                mine.made_by = tuple(x for x in found if isinstance(x, (nn.Conv2d, nn.Linear)))
+                found = [net.get_submodule(names[id(layer)]) for layer in known.layers]
+                mine.layers = tuple(x for x in found if isinstance(x, (nn.Conv2d, nn.Linear)))
 
 
 @contextmanager
