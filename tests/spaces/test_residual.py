@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from ardor import spaces
+from ardor import methods, spaces
 from ardor.architecture import Architecture
 from ardor.data import Normalise
 from ardor.errors import ArdorError
@@ -201,3 +201,10 @@ def model(space: Space, architecture: Architecture) -> Model:
 def test_kernels_that_make_no_sense_are_refused(kernels: tuple[int, ...]) -> None:
     with pytest.raises(ArdorError, match="different odd numbers, at least one"):
         _ = small(kernels=kernels).choices
+
+
+@pytest.mark.parametrize("name", ["vinnas", "bayesnas"])
+def test_a_method_that_decides_no_channels_says_so(name: str) -> None:
+    with pytest.raises(ArdorError, match=f"'{name}' has nothing to decide.* width alone"):
+        methods.make(name, small(branches="whole"), {})
+    assert methods.make("pgnas", small(branches="whole"), {}).draw(1)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ardor import discover
+from ardor.errors import ArdorError
 from ardor.methods._base import Curvature, Epochs, Method, never_zero
 from ardor.settings.fields import complete
 from ardor.spaces import Space
@@ -25,4 +26,11 @@ def names() -> list[str]:
 def make(name: str, space: Space, settings: Mapping[str, Any]) -> Method:
     """The method `name` over a space, its settings checked against its signature."""
     cls = find(name)
+    if not any(choice.kind in cls.decides for choice in space.choices):
+        raise ArdorError(
+            f"method '{name}' has nothing to decide: the space has choices of "
+            f"{', '.join(sorted({choice.kind for choice in space.choices})) or 'nothing'} alone, "
+            f"and it decides {', '.join(cls.decides)}",
+            "use another space or its other settings, or a method for channels, such as pgnas",
+        )
     return cls(space, **complete("method", cls, settings))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions, FellWith
+from ardor.architecture import Architecture, Choice, Decisions, FellWith, Kind
 from ardor.bayes import Gates
 from ardor.layers.operations import ZERO
 from ardor.spaces import Net, Space
@@ -42,6 +42,7 @@ class Method(nn.Module, ABC):
     # Gates of zero have no gradient: their operations are not computed, even while gates learn.
     hard: bool = False
     conv: type[nn.Conv2d] = nn.Conv2d  # the convolution that the operations are made of
+    decides: ClassVar[tuple[Kind, ...]] = ("op", "edge", "width")  # it needs one such choice
     draws_zero: ClassVar[bool] = True  # whether the zero operation is an option like the others
     empties: ClassVar[bool] = False  # whether all options of a choice may leave the supernet
     clips: ClassVar[bool] = False  # whether the gates' gradient is clipped as that of the weights

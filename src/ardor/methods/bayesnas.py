@@ -41,7 +41,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, FellWith
+from ardor.architecture import Architecture, Choice, FellWith, Kind
 from ardor.bayes import Gates
 from ardor.bayes.relevance import (
     BOUND,
@@ -61,6 +61,7 @@ from ardor.spaces import Space
 class BayesNas(Method):
     """Switches, each with a variance that says whether it is needed."""
 
+    decides: ClassVar[tuple[Kind, ...]] = ("op", "edge")
     draws_zero: ClassVar[bool] = False
     empties: ClassVar[bool] = True
     clips: ClassVar[bool] = True  # near zero, what a BatchNorm follows has a gradient without bound
@@ -91,7 +92,7 @@ class BayesNas(Method):
         super().__init__(space)
         self.sparsity, self.dependency, self.refits = sparsity, dependency, cycles
         self.labels, self.derive = 0 if classes == "all" else 1, derive
-        self.switched = self.choices("op", "edge")
+        self.switched = self.choices(*self.decides)
         self.weight = nn.ParameterDict(
             {c.name: torch.ones(c.copies, 1, len(c.options)) for c in self.switched}
         )

@@ -47,7 +47,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.architecture import Architecture, Choice, Decisions
+from ardor.architecture import Architecture, Choice, Decisions, Kind
 from ardor.bayes import Gates
 from ardor.bayes.divergences import entropy, gaussian_kl, log_noise_ratio, log_uniform_kl
 from ardor.bayes.draws import best_probability, gaussian_draw, mixture_log_var
@@ -68,6 +68,7 @@ class Vinnas(Method):
     """Softmax of a Gaussian draw of the strengths."""
 
     bilevel: ClassVar = True
+    decides: ClassVar[tuple[Kind, ...]] = ("op",)
     search: ClassVar[Mapping[str, Any]] = {
         "optimiser": "adam",
         "rate": 0.005,
