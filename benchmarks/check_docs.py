@@ -161,7 +161,7 @@ def make_world(place: Path) -> Path:
     for folder in filter(Path.exists, (ROOT / "docs/results", ROOT / "examples")):
         shutil.copytree(folder, place / folder.relative_to(ROOT))
     with contextlib.chdir(place):
-        for verb, folder in (("run", "runs/photos-vinnas-1"), ("search", "searched")):
+        for verb, folder in (("run", "runs/photos-thompson-1"), ("search", "searched")):
             done = ardor([verb, "photos", "--run", folder, *SMALL])
             assert done is None, done
     return place
@@ -187,8 +187,8 @@ def failure(line: str) -> str | None:
     if words[0] == "bench":
         return bench(words)
     if words[0] in UNTRAINED:
-        shutil.rmtree("runs/photos-vinnas-1")
-        shutil.copytree("searched", "runs/photos-vinnas-1")
+        shutil.rmtree("runs/photos-thompson-1")
+        shutil.copytree("searched", "runs/photos-thompson-1")
     if "--fine-tune" in words:
         words += ["--fine-tune", "1"]
     return ardor(words)
