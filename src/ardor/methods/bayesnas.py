@@ -98,8 +98,11 @@ class BayesNas(Method):
         )
         for choice in self.switched:
             for quantity in ("omega", "s", "gamma"):
-                start = self.scatter(choice, torch.ones(1, 1, len(self.remaining(choice))))
-                self.register_buffer(f"{quantity}/{choice.name}", start)
+                self.register_buffer(f"{quantity}/{choice.name}", self.there(choice))
+
+    def there(self, choice: Choice) -> Tensor:
+        """One for each remaining option, and zero for all others, (1, 1, options)."""
+        return self.scatter(choice, self.gather(choice, torch.ones(1, 1, len(choice.options))))
 
     def fitted(self, quantity: str, choice: Choice) -> Tensor:
         """omega, s or gamma of the remaining options, (1, 1, options)."""
@@ -141,16 +144,14 @@ class BayesNas(Method):
 
     def fit(self, quantity: str, choice: Choice, remaining: Tensor) -> None:
         """Sets omega or s of the remaining options."""
-        there = self.scatter(choice, torch.ones_like(remaining)) > 0
         own = self.get_buffer(f"{quantity}/{choice.name}")
+        there = self.there(choice).to(own.device) > 0
         own.copy_(torch.where(there, self.scatter(choice, remaining), own))
 
     def dependent(self) -> Dependent:
         """gamma of every option, and what fell with what, from all s."""
         s = {c.name: self.get_buffer(f"s/{c.name}") for c in self.switched}
-        there = {
-            c.name: self.scatter(c, torch.ones_like(self.fitted("s", c))) for c in self.switched
-        }
+        there = {c.name: self.there(c).to(s[c.name].device) for c in self.switched}
         return Dependent(self.switched, s, there, self.dependency)
 
     def fell_with(self) -> FellWith:
