@@ -136,14 +136,14 @@ candidates are ranked on training images | searching/loop.py
 +             self.normalise,
 candidates alone are ranked on training images | searching/loop.py
 ? pipeline/images_apart:ranked searching/loop:ranked
--         ranked = self.validation.rank
+-         ranked = ranking.best
 +         self.validation.images = self.train
-+         ranked = self.validation.rank
++         ranked = ranking.best
 the worst candidate is taken | searching/loop.py
 ? pipeline/images_apart:ranked searching/loop:ranked
 - ranked[0].architecture
 + ranked[-1].architecture
-equal candidates are ranked by the larger nll | searching/held_out.py
+equal candidates are ranked by the larger nll | searching/ranking.py
 ? searching/loop:ranked
 - (-c.accuracy, c.nll)
 + (-c.accuracy, -c.nll)

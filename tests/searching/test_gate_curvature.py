@@ -66,7 +66,7 @@ def test_it_is_the_diagonal_that_a_library_finds(
     space, net, batch, gates = problem(name)
     ours = GateCurvature(net, space.choices, lambda: [batch])(gates)
     monkeypatch.setattr(kernels, "ready", lambda *_: False)  # the library goes forwards through it
-    with frozen_statistics(net, batch.images, gates):
+    with frozen_statistics(net, [(batch.images, gates)]):
         switched = Switched(net, gates)
         theirs = gauss_newton(switched, batch).diagonal()
     mine = torch.cat([ours[choice].flatten() for choice in switched.gates])

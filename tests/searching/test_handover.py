@@ -148,6 +148,6 @@ def test_frozen_a_supernet_computes_just_what_it_did() -> None:
     supernet, images = CELLS.build(), torch.randn(3, 1, 8, 8)
     gates = {c.name: torch.rand(1, 1, len(c.options)) for c in CELLS.choices}
     expected = supernet(images, gates)
-    with frozen_statistics(supernet, images, gates):
+    with frozen_statistics(supernet, [(images, gates)]):
         assert torch.allclose(supernet(images, gates), expected, atol=1e-5)
     assert torch.equal(supernet(images, gates), expected)

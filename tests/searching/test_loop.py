@@ -69,6 +69,7 @@ def test_all_held_out_images_are_seen_where_something_hangs_on_it(
 
     monkeypatch.setattr("ardor.searching.held_out.CURVE", 16)
     monkeypatch.setattr("ardor.searching.held_out.logits_of", look)
+    monkeypatch.setattr("ardor.searching.ranking.logits_of", look)
     run(bright, tmp_path, **changes)
     assert looks[:6] == seen
     assert looks[6:] == [32]  # what is drawn in the end

@@ -13,7 +13,7 @@ from ardor.errors import Interrupted
 from ardor.models.scores import logits_of
 from ardor.runtime.device import Runtime
 from ardor.runtime.progress import Progress
-from ardor.searching.held_out import bar
+from ardor.searching.ranking import bar
 from ardor.searching.loop import SearchLoop, halves, search
 from ardor.searching.result import Candidate, SearchResult
 from ardor.settings.sections import SearchConfig
@@ -34,8 +34,8 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(images))
         return logits_of(net, images, *others)
 
-    monkeypatch.setattr("ardor.searching.held_out.batch_count", lambda images: images // BATCH)
-    monkeypatch.setattr("ardor.searching.held_out.logits_of", look)
+    monkeypatch.setattr("ardor.searching.ranking.batch_count", lambda images, *_: images // BATCH)
+    monkeypatch.setattr("ardor.searching.ranking.logits_of", look)
     return sizes
 
 
@@ -57,18 +57,18 @@ def ranked(images: Images, run: Path) -> tuple[Candidate, ...]:
     method = methods.make("rsps", SPACE, {})
     loop = SearchLoop(SPACE, method, halves(images, CONFIG, 0), CONFIG, run, runtime)
     loop.run()
-    return loop.validation.rank(method, CONFIG.candidates)
+    return loop.ranking(method).best(CONFIG.candidates)
 
 
 def test_ending_early_leaves_the_best_as_they_are(
     hard: Images, tmp_path: Path, looked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ardor.searching.held_out.TOP", 1000)
+    monkeypatch.setattr("ardor.searching.ranking.TOP", 1000)
     whole = ranked(hard, tmp_path / "whole")
     at_first = looked.count(BATCH)
     assert len(whole) == 20
     for top in (1, 3):
-        monkeypatch.setattr("ardor.searching.held_out.TOP", top)
+        monkeypatch.setattr("ardor.searching.ranking.TOP", top)
         looked.clear()
         early = ranked(hard, tmp_path / f"early{top}")
         assert early[:top] == whole[:top]
@@ -84,19 +84,19 @@ def test_the_bound_is_what_the_unseen_images_could_still_add(
     method = methods.make("rsps", SPACE, {})
     runtime = Runtime.start("cpu", 0)
     loop = SearchLoop(SPACE, method, halves(hard, CONFIG, 0), CONFIG, tmp_path, runtime)
-    images, masks = loop.held_out, SPACE.masks(method.draw(1)[0])
-    found = loop.validation.scored(masks, images, bar=0.0)
+    images, drawn = loop.held_out, method.draw(1)[0]
+    found = loop.ranking(method).scored(drawn, images, bar=0.0)
     right = round(found["accuracy"] * len(images))
     looked.clear()
-    again = loop.validation.scored(masks, images, bar=(right + margin) / len(images))
+    again = loop.ranking(method).scored(drawn, images, bar=(right + margin) / len(images))
     assert again == (found if margin <= 0 else None)
     looked.clear()
-    assert loop.validation.scored(masks, images, bar=1.0) is None
+    assert loop.ranking(method).scored(drawn, images, bar=1.0) is None
     assert 0 < sum(looked) < len(images)
 
 
 def test_the_bar_is_the_worst_of_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ardor.searching.held_out.TOP", 2)
+    monkeypatch.setattr("ardor.searching.ranking.TOP", 2)
     assert bar([]) == bar([[0.7, 1.0]]) == bar([[0.7, 1.0], []]) == 0.0
     assert bar([[0.7, 1.0], [], [0.9, 0.1], [0.8, 0.2]]) == 0.8
 
@@ -117,7 +117,7 @@ def test_stopped_in_the_ranking_it_goes_on_from_there(
         return logits_of(net, images, *others)
 
     with monkeypatch.context() as patch:
-        patch.setattr("ardor.searching.held_out.logits_of", stop_after)
+        patch.setattr("ardor.searching.ranking.logits_of", stop_after)
         method, broken = methods.make("rsps", SPACE, {}), tmp_path / "broken"
         with pytest.raises(Interrupted, match="of 20 candidates"):
             search(SPACE, method, hard, CONFIG, run=broken, runtime=runtime)

@@ -105,7 +105,7 @@ def small_net() -> tuple[Random, nn.Module, Batch, Gates]:
 def test_curvature_is_the_full_jacobians_for_the_whole_data_set() -> None:
     method, net, batch, gates = small_net()
     found = GateCurvature(net, method.space.choices, lambda: [batch])(gates)
-    with frozen_statistics(net, batch.images, gates):
+    with frozen_statistics(net, [(batch.images, gates)]):
         p = net(batch.images, gates).softmax(-1)
         hessian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
         for name in gates:
@@ -129,7 +129,7 @@ def test_refitting_leaves_the_net_as_it_was() -> None:
 
 def test_frozen_statistics_make_images_independent() -> None:
     _, net, batch, gates = small_net()
-    with frozen_statistics(net, batch.images, gates):
+    with frozen_statistics(net, [(batch.images, gates)]):
         together = net(batch.images, gates)
         alone = torch.cat([net(image[None], gates) for image in batch.images])
     assert torch.allclose(together, alone, atol=1e-5)

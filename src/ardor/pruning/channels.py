@@ -19,6 +19,12 @@ def compact(net: Net, shape: tuple[int, int, int], multiple: int = 1) -> Net:
     net = without_dead_weights(net, trace(net, shape))
     for candidates, name in net.idle():
         del candidates[name]
+    take_dead_channels_out_(net, shape, multiple)
+    return net
+
+
+def take_dead_channels_out_(net: Net, shape: tuple[int, int, int], multiple: int = 1) -> None:
+    """Removes the channels of a network in evaluation that are not read, or always zero."""
     steps = trace(net, shape)
     layers, remaining = layers_of(net), kept(steps, net, multiple)
     for step, keep in zip(steps, remaining, strict=True):
@@ -26,7 +32,7 @@ def compact(net: Net, shape: tuple[int, int, int], multiple: int = 1) -> Net:
             inputs = remaining[step.inputs[0]] if step.inputs else keep
             cut_(layers[step.layer], inputs.nonzero()[:, 0], keep.nonzero()[:, 0])
     net.forget_shapes_()
-    return net.eval()
+    net.eval()
 
 
 def kept(steps: Sequence[Step], net: Net, multiple: int = 1) -> Sequence[Tensor]:

@@ -1,6 +1,6 @@
 """How gates learn: the loss of a search step, its gradient one weight step ahead, and curvature."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 
@@ -135,7 +135,7 @@ class GateCurvature:
     def pieces(self, batch: Batch, gates: Gates) -> Iterator[tuple[LogitsAt, Gates]]:
         """For each micro-batch its logits as a function of gates, and the gates by image."""
         gates = to_device(gates, batch.images.device)
-        with frozen_statistics(self.net, batch.images, gates):
+        with frozen_statistics(self.net, [(batch.images, gates)]):
             for images in batch.images.tensor_split(self.micro_batches):
                 sizes = {name: (self.copies[name], len(images), -1) for name in gates}
                 yield (
@@ -145,21 +145,22 @@ class GateCurvature:
 
 
 @contextmanager
-def frozen_statistics(net: Net, images: Tensor, gates: Gates) -> Iterator[None]:
-    """The net in evaluation with the batch statistics of these images held as constants.
+def frozen_statistics(net: Net, seen: Iterable[tuple[Tensor, Gates]]) -> Iterator[None]:
+    """The net in evaluation with the statistics of these images under these gates as constants.
 
     A supernet normalises by the statistics of its batch, so that one image's gates would change
     another's logits; with frozen statistics images are independent. The net is restored at the end.
     """
     norms = [norm for norm in norms_of(net) if not norm.track_running_stats]
-    was_training = net.training
+    was_training, weight = net.training, next(net.parameters())
     for norm in norms:
-        add_statistics_(norm, images.device, images.dtype)
+        add_statistics_(norm, weight.device, weight.dtype)
     try:
         net.eval()
         normalise_by_(net, norms, "measured")
         with torch.no_grad(), measured(norms):
-            net(images, gates)
+            for images, gates in seen:
+                net(images, gates)
         normalise_by_(net, norms, "frozen")
         yield
     finally:

@@ -15,6 +15,7 @@ from ardor.searching.held_out import HeldOut
 from ardor.searching.learner import Learner
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, widths, without
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
+from ardor.searching.ranking import Ranking
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
 from ardor.searching.shrink import (
@@ -278,10 +279,17 @@ class SearchLoop:
         count = min(CURVATURE_BATCHES, len(images) // self.size)
         return [self.batch(images, order, step, augmented=False) for step in range(count)]
 
+    def ranking(self, method: Method) -> Ranking:
+        """The ranking of what a posterior draws."""
+        return Ranking(
+            self.net, method, self.validation, self.train, self.config.statistics, self.stage
+        )
+
     def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
         method = self.selection.final()
-        ranked = self.validation.rank(method, self.config.candidates)
+        ranking = self.ranking(method)
+        ranked = ranking.best(self.config.candidates)
         found = ranked[0].architecture
         with self.runtime.apart(4):
             drawn = method.decision_counts(DRAWS)
@@ -308,7 +316,10 @@ class SearchLoop:
                 "against_odds": len(odd),
                 **{k: n for k, n in self.stage.facts.items() if k == "gate_steps"},
             },
-            weights=cut_out(self.net, self.space, found, self.method.conv),
+            weights={
+                **cut_out(self.net, self.space, found, self.method.conv),
+                **ranking.statistics_of(found),
+            },
             widths=wide,
             fell_with=method.fell_with(),
             warnings=tuple(self.warnings(found, shares)),

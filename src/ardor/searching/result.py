@@ -26,6 +26,7 @@ class Candidate:
     architecture: Architecture
     accuracy: float
     nll: float
+    draw: int = 0  # the how manieth draw of the posterior; 0 is its best guess
 
     def to_json(self, widths: Collection[str] = ()) -> dict[str, Any]:
         """Its entry in architecture.json; for the choices in `widths` only the number kept."""
@@ -33,6 +34,7 @@ class Candidate:
         return {
             "kept": without(widths, self.architecture),
             **({"widths": counts} if counts else {}),
+            "draw": self.draw,
             "held_out_accuracy": self.accuracy,
             "held_out_nll": self.nll,
         }

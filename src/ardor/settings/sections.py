@@ -11,6 +11,7 @@ from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Ti
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
 Augmentation = Literal["crop", "flip", "mirror", "zoom", "brightness", "erase", "cutout"]
 Start = Literal["scratch", "search"]
+Normalising = Literal["batch", "posterior", "candidate"]
 NOTHING = 1e6  # a threshold of pruning that no weight reaches
 # Strict, as otherwise true would be 1.
 Threshold = Annotated[float, Field(ge=-NOTHING, le=NOTHING, strict=True)] | Literal["auto"]
@@ -66,6 +67,9 @@ class SearchConfig(Fitting):
     stop_on_collapse: bool = False  # at the last epoch before cells fill with skips or pools
     shrink: int = Field(default=3, ge=0, le=LONGEST)  # epochs given up until removed; 0: never
     candidates: Count = 1  # drawn at the end and ranked on held-out images
+    # What BatchNorms of candidates go by: the held-out images at once; training images, measured
+    # once under draws of the posterior; or the same under each candidate, which takes its time
+    statistics: Normalising = "batch"
 
 
 class TrainConfig(Fitting):

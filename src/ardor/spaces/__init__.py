@@ -27,6 +27,7 @@ __all__ = [
     "named",
     "names",
     "network",
+    "network_of",
     "of",
     "of_function",
 ]
@@ -95,7 +96,18 @@ def network(
 
     Unlike the supernet's, its BatchNorms have a scale, and statistics that are not of the batch.
     """
-    net = of(architecture).build(architecture, conv=conv, as_searched=as_searched)
+    return network_of(of(architecture), architecture, conv=conv, as_searched=as_searched)
+
+
+def network_of(
+    space: Space,
+    architecture: Architecture,
+    *,
+    conv: type[nn.Conv2d] = nn.Conv2d,
+    as_searched: bool = False,
+) -> Net:
+    """The same for a space that is at hand."""
+    net = space.build(architecture, conv=conv, as_searched=as_searched)
     if as_searched:
         for norm in norms_of(net):
             complete_(norm)

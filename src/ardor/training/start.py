@@ -14,7 +14,7 @@ from ardor.models.model import check_shapes
 from ardor.models.scores import logits_of
 from ardor.models.smaller import without_auxiliary
 from ardor.runtime.device import Runtime
-from ardor.spaces import Net
+from ardor.spaces import Net, network
 from ardor.spaces import of as space_of
 
 
@@ -26,16 +26,21 @@ def take_(net: Net, architecture: Architecture, weights: Mapping[str, Tensor], r
     """
     variational = any(name.endswith(".log_var") for name in weights)
     found = without_auxiliary(architecture)
-    with torch.device("meta"):  # for its shapes alone
-        searched = space_of(found).build(
-            found, conv=VariationalConv2d if variational else nn.Conv2d, as_searched=True
-        )
+    conv = VariationalConv2d if variational else nn.Conv2d
+    with torch.device("meta"):  # for names and shapes alone
+        searched = space_of(found).build(found, conv=conv, as_searched=True)
+        built = network(found, conv=conv, as_searched=True).state_dict()
     # What is no parameter, as a mask over channels, may be the network's alone.
     needed = weights.keys() | dict(searched.named_parameters()).keys()
-    wanted = {name: w for name, w in searched.state_dict().items() if name in needed}
+    wanted = {name: w for name, w in built.items() if name in needed}
     check_shapes(run, weights, wanted)
     own = net.state_dict()
     net.load_state_dict({**own, **{name: w for name, w in weights.items() if name in own}})
+
+
+def has_statistics(weights: Mapping[str, Tensor]) -> bool:
+    """Whether a search has handed on statistics for the BatchNorms, measured for its candidates."""
+    return any(name.endswith(".running_var") for name in weights)
 
 
 def recalibrate_(net: Net, images: Images, normalise: Normalise, runtime: Runtime) -> None:

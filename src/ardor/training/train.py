@@ -26,7 +26,7 @@ from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss, likelihood, objective
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
 from ardor.training.sparse import Sparse
-from ardor.training.start import recalibrate_, take_
+from ardor.training.start import has_statistics, recalibrate_, take_
 from ardor.training.timetable import StepTimes, Timetable
 
 
@@ -132,7 +132,8 @@ class TrainLoop:
     def run(self) -> None:
         """All epochs that are left."""
         self.stage.check_memory(self.net, self.size, self.micro_batches, self.trial)
-        if self.searched is not None and not self.stage.progress:
+        begins = self.searched is not None and not self.stage.progress
+        if begins and not has_statistics(self.searched or {}):
             recalibrate_(self.net, self.images, self.normalise, self.runtime)
         for epoch in self.stage.epochs_left():
             order = self.runtime.shuffled(len(self.images), epoch)
