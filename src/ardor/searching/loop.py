@@ -312,7 +312,7 @@ class SearchLoop:
             watched={
                 **self.monitor.numbers(found),
                 **self.selection.numbers(),
-                "certainty": certainty(found.options, shares),
+                **({"certainty": certainty(found.options, shares)} if shares else {}),
                 "against_odds": len(odd),
                 **{k: n for k, n in self.stage.facts.items() if k == "gate_steps"},
             },

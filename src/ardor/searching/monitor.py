@@ -120,7 +120,8 @@ class CollapseMonitor:
 
     def numbers(self, architecture: Architecture) -> dict[str, float]:
         """Figures for tables: of an architecture, and of the search."""
-        found = together(kept_by(self.choices, architecture).values()).numbers()
+        places = kept_by(self.choices, architecture)
+        found = together(places.values()).numbers() if places else {}
         if "largest_curvature" in self.memory:
             found["largest_curvature"] = self.memory["largest_curvature"]
         if self.memory["collapsed"]:

@@ -9,8 +9,8 @@ candidate is normalised by the statistics of
 - "candidate": training images under the candidate alone.
 
 By the last two an image is scored by itself, whatever is beside it. A candidate then is a network
-of its own, and what it drops is not computed; and the images that the first candidate finds
-hardest come first, so that the others fall short as soon as they can.
+of its own, and what it drops is not computed; and the images that a few candidates find hardest
+come first, so that the others fall short as soon as they can.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,6 +37,7 @@ from ardor.training.start import recalibrate_
 TOP = 10  # candidates that are known exactly; a report shows as many
 SILENCE = 30.0  # seconds at most without a word of how the ranking goes
 SEEN = 2048  # training images for statistics
+JUDGES = 3  # candidates that tell which images are hard
 AT_ONCE = 64  # images that are scored one by one: between two looks at the bound
 
 Answers = Callable[[Images], Tensor]  # the logits of some images
@@ -85,12 +86,16 @@ class Ranking:
         return self.normalising != "batch"
 
     def images(self, drawn: Sequence[Architecture]) -> Images:
-        """The held-out images; where their order is free, what the first draw finds hard first."""
+        """The held-out images; where their order is free, what the first draws find hard first."""
         images = self.held_out.some()
         if not self.alone or len(drawn) == 1:
             return images
-        losses = F.cross_entropy(self.answers(drawn[0])(images), images.labels, reduction="none")
-        return images[losses.argsort(descending=True, stable=True)]
+        # Not the best guess: where much is dropped, no draw is like it.
+        losses = sum(
+            F.cross_entropy(self.answers(one)(images), images.labels, reduction="none")
+            for one in drawn[1 : 1 + JUDGES]
+        )
+        return images[torch.as_tensor(losses).argsort(descending=True, stable=True)]
 
     def scored(
         self, architecture: Architecture, images: Images, *, bar: float
