@@ -31,14 +31,16 @@ def logits_of(
 ) -> Tensor:
     """The logits of all images, on the CPU, in batches of nearly one size."""
     was_training = net.training
-    net.eval()
+    if was_training:  # going through all modules takes time
+        net.eval()
     if gates is not None:
         gates = {name: gate.detach().to(runtime.device) for name, gate in gates.items()}
     outputs = [
         net(normalise(runtime.images(pixels)), gates).cpu()
         for pixels in images.pixels.tensor_split(batch_count(len(images), batch))
     ]
-    net.train(was_training)
+    if was_training:
+        net.train()
     return torch.cat(outputs)
 
 
