@@ -5,9 +5,19 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from ardor.errors import ArdorError
 from ardor.layers.choices import WidthChoice
+from ardor.layers.mixed import Terms, add_up
 
 Stem = Literal["small", "large"]
+
+
+def check_kernels(kernels: tuple[int, ...], hint: str) -> None:
+    """An ArdorError unless the sizes are odd, and each is there once."""
+    if not kernels or len(set(kernels)) < len(kernels) or not all(size % 2 for size in kernels):
+        raise ArdorError(
+            f"space.kernels = {kernels} must be different odd numbers, at least one", hint
+        )
 
 
 def reads(name: str, channels: int, *, none: bool = False) -> WidthChoice:
@@ -43,3 +53,10 @@ class TwoPaths(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(torch.cat([self.first(x), self.second(x)], 1))  # type: ignore[no-any-return]
+
+
+def added(terms: Terms) -> Tensor:
+    """The sum of what is always there."""
+    total = add_up([terms])
+    assert total is not None
+    return total

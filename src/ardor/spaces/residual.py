@@ -22,11 +22,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.errors import ArdorError
 from ardor.layers.choices import LayerChoice
-from ardor.layers.mixed import Mixed, Terms, add_up
+from ardor.layers.mixed import Mixed, Terms
 from ardor.layers.operations import ZERO
-from ardor.spaces._reading import TwoPaths, chosen_stem, reads
+from ardor.spaces._reading import TwoPaths, added, check_kernels, chosen_stem, reads
 
 STEM = 16  # channels before the first block
 STAGES = 3
@@ -47,7 +46,9 @@ def build(
     shake: bool = False,  # random shares of the branches in training; true in both
 ) -> nn.Module:
     """Blocks of two branches, a mean over pixels, a linear layer."""
-    check(kernels)
+    check_kernels(
+        kernels, "an even size would move the image by half a pixel; the paper has 3 alone"
+    )
     layers: list[nn.Module] = chosen_stem(image[0], STEM)
     before = STEM
     for at in range(STAGES * depth):
@@ -64,15 +65,6 @@ def build(
         before = width
     pool = [nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     return nn.Sequential(*layers, *pool, reads("head", before), nn.Linear(before, classes))
-
-
-def check(kernels: tuple[int, ...]) -> None:
-    """An ArdorError unless the sizes are odd, and each is there once."""
-    if not kernels or len(set(kernels)) < len(kernels) or not all(size % 2 for size in kernels):
-        raise ArdorError(
-            f"space.kernels = {kernels} must be different odd numbers, at least one",
-            "an even size would move the image by half a pixel; 3 alone is what the paper has",
-        )
 
 
 def branch(name: str, inputs: int, outputs: int, kernels: Kernels, stride: int) -> nn.Module:
@@ -154,10 +146,3 @@ def shares(x: Tensor) -> Tensor:
     """Uniform numbers divided by their sum, (batch, branches)."""
     drawn = torch.rand(x.shape[0], BRANCHES, dtype=x.dtype, device=x.device)
     return drawn / drawn.sum(1, keepdim=True)
-
-
-def added(terms: Terms) -> Tensor:
-    """The sum of what is always there."""
-    total = add_up([terms])
-    assert total is not None
-    return total
