@@ -170,6 +170,39 @@ def test_the_published_cells_of_bayesnas_go_with_its_presets(name: str) -> None:
     final.check(final.adopted(spaces.known(f"bayesnas-{BAYESNAS[name]}")))
 
 
+# Epochs, batch, rate, l^2, draws and groups (PGNAS, supplement); what kl makes of the images.
+PGNAS = {
+    "pgnas-m": (1800, 128, 0.01, 50, 1500, 56, 0.1),
+    "pgnas-mi": (1800, 128, 0.01, 150, 1500, 56, 0.1),
+    "pgnas-mi-cifar100": (1800, 128, 0.01, 2500, 5000, 56, 0.1),
+    "pgnas-e": (630, 144, 0.05, 0.1, 1500, 263, 0.1),
+    "pgnas-ei": (630, 72, 0.05, 0.1, 1500, 263, 0.1),
+    "pgnas-resnet50": (90, 256, 0.1, 80, 1500, 64, 1.0),
+    "pgnas-densenet121": (180, 300, 0.1, 100, 1500, 638, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", PGNAS)
+def test_pgnas_searches_as_printed_and_trains_no_further(name: str) -> None:
+    config = layered((preset(name),))
+    search, method = (
+        config.search,
+        methods.make("pgnas", final_space(config), unnamed(config.method)),
+    )
+    found = (search.epochs, search.batch, search.rate, round(method.length_scale**2 / 2, 1))
+    assert (*found, search.candidates, len(method.masked), method.kl) == PGNAS[name]
+    assert (search.optimiser, search.momentum, search.weight_decay) == ("sgd", 0.9, 0.0)
+    # Probabilities learn as the weights do.
+    assert (search.gate_optimiser, search.gate_momentum) == ("sgd", 0.9)
+    assert (search.gate_rate, search.gate_decay) == (search.rate, 0.0)
+    assert ("cutout" in search.augment) == (config.data.size == 0)
+    assert (config.train.start, config.train.epochs, config.train.variational) == (
+        "search",
+        0,
+        False,
+    )
+
+
 Loop = SearchLoop | TrainLoop
 # Two steps of a search, of the weights alone and with gates, and three of a training.
 FEW: dict[str, Any] = {

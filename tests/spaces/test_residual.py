@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from reading import by_chance, compact_and_equal, model
 from torch import nn
 
 from ardor import methods, spaces
-from ardor.architecture import Architecture
-from ardor.data import Normalise
 from ardor.errors import ArdorError
 from ardor.layers.choices import Mask, WidthChoice
 from ardor.layers.mixed import Terms
-from ardor.models import exporters
 from ardor.models.model import Model
-from ardor.models.sizes import multiply_adds, parameters
+from ardor.models.sizes import parameters
 from ardor.models.smaller import compact
 from ardor.pruning.trace import layers_of
 from ardor.spaces import Space
@@ -27,12 +25,6 @@ PAPER = {"depth": 4, "branches": "whole", "shake": True}
 def small(**settings: object) -> Space:
     sizes = {"image": (2, 8, 8), "classes": 3, "channels": 4, **settings}
     return spaces.make("residual", sizes)
-
-
-def by_chance(space: Space, share: float = 0.5) -> Architecture:
-    """About that share of the channels, and all branches."""
-    scores = {c.name: torch.rand(1, 1, len(c.options)) for c in space.choices if c.kind == "width"}
-    return space.subset(scores, 1 - share)
 
 
 @pytest.mark.parametrize(
@@ -134,19 +126,10 @@ def test_channels_that_are_not_read_are_not_computed(
     kernels: tuple[int, ...], branches: str, tmp_path: Path
 ) -> None:
     space = small(kernels=kernels, branches=branches)
-    full, pixels = model(space, by_chance(space)), 100 * torch.rand(4, 2, 8, 8)
-    lean = compact(full)
-    assert torch.allclose(lean(pixels), full(pixels), rtol=1e-4, atol=1e-4)
-    assert multiply_adds(lean.net, (2, 8, 8)) < 0.75 * multiply_adds(full.net, (2, 8, 8))
+    lean = compact_and_equal(space, tmp_path)
     # What goes around a block is read by the next one, only not by each of its layers.
     masks = [layer for layer in layers_of(lean.net).values() if isinstance(layer, Mask)]
     assert any(mask.taken is not None for mask in masks)
-    lean.save(tmp_path / "model", card="")
-    loaded = Model.load(tmp_path / "model")
-    assert torch.equal(loaded(pixels), lean(pixels))
-    assert torch.allclose(compact(loaded, 2)(pixels), full(pixels), rtol=1e-4, atol=1e-4)
-    found = exporters.export("onnx", lean, pixels)
-    assert found.difference < found.allowed
 
 
 @pytest.mark.parametrize("channels", ["all", [], [-1], [4096], [0.5]], ids=str)
@@ -184,17 +167,6 @@ def test_a_branch_may_be_empty_and_what_every_image_passes_may_not() -> None:
     assert len(kept["stem-3x3"]) == len(kept["block2-skip1-1x1"]) == len(kept["head"]) == 1
     with pytest.raises(ArdorError, match="nothing is kept of head"):
         space.check(space.architecture({**kept, "head": ()}))
-
-
-def model(space: Space, architecture: Architecture) -> Model:
-    """The network with statistics of some images."""
-    net = space.build(architecture).train()
-    for norm in (m for m in net.modules() if isinstance(m, nn.BatchNorm2d)):
-        nn.init.normal_(norm.bias, 0.0, 0.5)
-    with torch.no_grad():
-        net(3 * torch.randn(64, *space.image))
-    normalise = Normalise(torch.zeros(space.image[0]), torch.ones(space.image[0]))
-    return Model(net, normalise, architecture, ("a", "b", "c")).eval()
 
 
 @pytest.mark.parametrize("kernels", [(), (2,), (3, 3)])

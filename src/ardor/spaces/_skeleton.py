@@ -80,7 +80,8 @@ def seen(net: ModuleNet) -> Iterator[None]:
         elif isinstance(module, WidthChoice) and output.shape[1] in last:
             module.layers = (last[output.shape[1]],)
         if isinstance(module, (nn.Conv2d, nn.Linear)):
-            for choice in open_.pop(inputs[0].shape[1], []):
+            # A depthwise convolution only hands its channels on, to the layer that reads them.
+            for choice in [] if hands_on(module) else open_.pop(inputs[0].shape[1], []):
                 choice.layers = (module,)
             last[output.shape[1]] = module
 
@@ -91,6 +92,11 @@ def seen(net: ModuleNet) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def hands_on(layer: nn.Conv2d | nn.Linear) -> bool:
+    """Whether a layer makes each channel of its output from one of its input alone."""
+    return isinstance(layer, nn.Conv2d) and 1 < layer.groups == layer.in_channels
 
 
 def check_given(module: nn.Module, inputs: tuple[Any, ...]) -> None:

@@ -22,10 +22,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ardor.errors import ArdorError
-from ardor.layers.choices import LayerChoice, WidthChoice
-from ardor.layers.mixed import Mixed, Terms, add_up
+from ardor.layers.choices import LayerChoice
+from ardor.layers.mixed import Mixed, Terms
 from ardor.layers.operations import ZERO
+from ardor.spaces._reading import TwoPaths, added, check_kernels, chosen_stem, reads
 
 STEM = 16  # channels before the first block
 STAGES = 3
@@ -46,8 +46,10 @@ def build(
     shake: bool = False,  # random shares of the branches in training; true in both
 ) -> nn.Module:
     """Blocks of two branches, a mean over pixels, a linear layer."""
-    check(kernels)
-    layers: list[nn.Module] = [*stem(image[0]), nn.BatchNorm2d(STEM)]
+    check_kernels(
+        kernels, "an even size would move the image by half a pixel; the paper has 3 alone"
+    )
+    layers: list[nn.Module] = chosen_stem(image[0], STEM)
     before = STEM
     for at in range(STAGES * depth):
         width, stride = channels * 2 ** (at // depth), 2 if at and at % depth == 0 else 1
@@ -58,30 +60,11 @@ def build(
         }
         mean = ChosenMean(made, name, shake) if branches == "chosen" else Mean(made, shake)
         same = (before, stride) == (width, 1)
-        layers.append(Block(mean, nn.Identity() if same else Skip(name, before, width, stride)))
+        around = nn.Identity() if same else TwoPaths(f"{name}-skip", before, width, stride)
+        layers.append(Block(mean, around))
         before = width
     pool = [nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     return nn.Sequential(*layers, *pool, reads("head", before), nn.Linear(before, classes))
-
-
-def check(kernels: tuple[int, ...]) -> None:
-    """An ArdorError unless the sizes are odd, and each is there once."""
-    if not kernels or len(set(kernels)) < len(kernels) or not all(size % 2 for size in kernels):
-        raise ArdorError(
-            f"space.kernels = {kernels} must be different odd numbers, at least one",
-            "an even size would move the image by half a pixel; 3 alone is what the paper has",
-        )
-
-
-def stem(inputs: int) -> list[nn.Module]:
-    """The first convolution; where the image has one channel, there is nothing to choose."""
-    conv = nn.Conv2d(inputs, STEM, 3, 1, 1, bias=False)
-    return [reads("stem-3x3", inputs), conv] if inputs > 1 else [conv]
-
-
-def reads(name: str, channels: int, *, none: bool = False) -> WidthChoice:
-    """Which channels the layer behind it reads; `none` if it may do without any."""
-    return WidthChoice(channels, name=name, of="input", may_be_empty=none)
 
 
 def branch(name: str, inputs: int, outputs: int, kernels: Kernels, stride: int) -> nn.Module:
@@ -110,22 +93,6 @@ class Convolutions(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return added(self.sizes(x))
-
-
-class Skip(nn.Module):
-    """The input brought to other channels: by two 1x1 convolutions that see other pixels."""
-
-    def __init__(self, block: str, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        half = outputs // 2
-        convs = [nn.Conv2d(inputs, n, 1, stride, bias=False) for n in (half, outputs - half)]
-        self.first = nn.Sequential(reads(f"{block}-skip1-1x1", inputs), convs[0])
-        moved = nn.ZeroPad2d((-1, 1, -1, 1))  # by one pixel to the left and up
-        self.second = nn.Sequential(moved, reads(f"{block}-skip2-1x1", inputs), convs[1])
-        self.norm = nn.BatchNorm2d(outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(torch.cat([self.first(x), self.second(x)], 1))  # type: ignore[no-any-return]
 
 
 class Block(nn.Module):
@@ -179,10 +146,3 @@ def shares(x: Tensor) -> Tensor:
     """Uniform numbers divided by their sum, (batch, branches)."""
     drawn = torch.rand(x.shape[0], BRANCHES, dtype=x.dtype, device=x.device)
     return drawn / drawn.sum(1, keepdim=True)
-
-
-def added(terms: Terms) -> Tensor:
-    """The sum of what is always there."""
-    total = add_up([terms])
-    assert total is not None
-    return total
