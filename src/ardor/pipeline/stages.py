@@ -90,7 +90,7 @@ def train(run: Run) -> Figures:
         run.config.train,
         run=run.folder,
         runtime=runtime,
-        searched=run.learned(),
+        searched=run.learned(run.network),
     )
     model.cpu().save(run.folder / "trained", card=card("trained", model))
     return {}

@@ -14,7 +14,7 @@ from ardor.models.model import check_shapes
 from ardor.models.scores import logits_of
 from ardor.models.smaller import without_auxiliary
 from ardor.runtime.device import Runtime
-from ardor.spaces import Net
+from ardor.spaces import Net, network
 from ardor.spaces import of as space_of
 
 
@@ -36,6 +36,13 @@ def take_(net: Net, architecture: Architecture, weights: Mapping[str, Tensor], r
     check_shapes(run, weights, wanted)
     own = net.state_dict()
     net.load_state_dict({**own, **{name: w for name, w in weights.items() if name in own}})
+
+
+def own(architecture: Architecture, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of one architecture among those of several."""
+    with torch.device("meta"):  # only the names are needed, those of variances too
+        net = network(architecture, conv=VariationalConv2d, as_searched=True)
+    return {name: weights[name] for name in net.state_dict() if name in weights}
 
 
 def recalibrate_(net: Net, images: Images, normalise: Normalise, runtime: Runtime) -> None:
