@@ -30,11 +30,6 @@ DIGITS = ["digits", "--method", "pgnas", "--space", "residual", *SET]
 SCORES = ("accuracy", "nll", "brier", "ece")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with every stage done, whose three best candidates predict together."""
@@ -47,6 +42,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(tmp_path: Path, whole: Path) -> Path:
     """A copy of it."""
     return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 def metrics(run: Path) -> dict[str, float]:
