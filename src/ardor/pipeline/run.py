@@ -257,7 +257,7 @@ class Run:
                 "train from scratch: --set train.start=scratch; or search again into a new folder",
             )
         weights = load_tensors(path)[0]
-        return own(architecture, weights) if self.members else weights
+        return own(architecture, weights) if self.config.search.ensemble > 1 else weights
 
     def trained(self) -> Model:
         """The trained network, with its variances."""
