@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ardor.errors import ArdorError, Interrupted
     from ardor.layers.choices import InputChoice, LayerChoice, WidthChoice
     from ardor.methods import Curvature, Method
+    from ardor.models.ensemble import Ensemble
     from ardor.models.model import Model
     from ardor.pipeline.open import load
     from ardor.pipeline.run import Run
@@ -29,6 +30,7 @@ _HOMES = {
     "Architecture": "architecture",
     "Choice": "architecture",
     "Curvature": "methods",
+    "Ensemble": "models.ensemble",
     "Gates": "bayes",
     "InputChoice": "layers.choices",
     "Interrupted": "errors",
@@ -54,6 +56,7 @@ __all__ = [
     "ArdorError",
     "Choice",
     "Curvature",
+    "Ensemble",
     "Gates",
     "InputChoice",
     "Interrupted",

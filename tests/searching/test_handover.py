@@ -15,13 +15,13 @@ from ardor.layers.operations import ZERO
 from ardor.layers.variational import LOG_VAR_START, VariationalConv2d
 from ardor.runtime.device import Runtime
 from ardor.searching.gate_gradients import frozen_statistics
-from ardor.searching.handover import cut_out
+from ardor.searching.handover import cut_out, cut_out_together
 from ardor.searching.loop import SearchLoop, halves
 from ardor.settings.merge import resolve
 from ardor.spaces import Net, Space
 from ardor.spaces.cells import Cells
 from ardor.spaces.nasbench201 import Nasbench201
-from ardor.training.start import recalibrate_, take_
+from ardor.training.start import own, recalibrate_, take_
 
 SMALL = {"image": (1, 8, 8), "classes": 2}
 SIZES = {"blocks": {"widths": (4, 4)}, "pyramid": {"planes": 4, "alpha": 4}}
@@ -101,6 +101,42 @@ def test_after_a_search_they_agree(name: str, bright: Images, tmp_path: Path) ->
     assert same(net, loop.net, space.masks(found.architecture), parts[1])
     before = space.build(conv=method.conv).state_dict()
     assert any(not torch.equal(w, before[name]) for name, w in found.weights.items())
+
+
+@pytest.mark.parametrize("name", ["pgnas", "rsps"])
+def test_after_a_search_each_of_several_members_agrees(
+    name: str, bright: Images, tmp_path: Path
+) -> None:
+    settings = {"epochs": 2, "batch": 8, "augment": [], "candidates": 8, "ensemble": 3}
+    config = resolve({"search": {**methods.find(name).search, **settings}}).search
+    space = SPACES["residual"] if name == "pgnas" else CELLS
+    method, parts = methods.make(name, space, {}), halves(bright, config, 0)
+    loop = SearchLoop(space, method, parts, config, tmp_path, Runtime.start("cpu", 0))
+    loop.run()
+    found = loop.found()
+    assert found.members == tuple(one.architecture for one in found.candidates[:3])
+    assert found.members[0] == found.architecture
+    assert len(set(found.members)) == 3
+    for member in found.members:
+        net = started(member, own(member, found.weights), parts[1], method.conv)
+        assert same(net, loop.net, space.masks(member), parts[1])
+    kept = [member.to_json()["kept"] for member in found.members[1:]]
+    assert found.to_json()["members"] == kept
+    assert "members" not in replace(found, members=found.members[:1]).to_json()
+
+
+def test_weights_of_several_are_those_of_each_and_shared_ones_are_there_once() -> None:
+    supernet = CELLS.build()
+    members = [chance(CELLS) for _ in range(3)]
+    each = [cut_out(supernet, CELLS, member, nn.Conv2d) for member in members]
+    union = cut_out_together(supernet, CELLS, members, nn.Conv2d)
+    assert union.keys() == set().union(*each)
+    assert len(union) > max(map(len, each))
+    assert sum(map(len, each)) > len(union)
+    for member, weights in zip(members, each, strict=True):
+        found = own(member, union)
+        assert found.keys() == weights.keys()
+        assert all(torch.equal(found[name], w) for name, w in weights.items())
 
 
 def test_what_a_space_of_ones_own_has_learned_is_cut_out(bright: Images) -> None:

@@ -164,21 +164,31 @@ _stage_command("report", "Write one HTML page of the run.")
 @cli.command()
 @click.argument("folder", type=FOLDER, metavar="FOLDER")
 @click.argument("images", nargs=-1, required=True, type=FOLDER)
+@click.option(
+    "--ensemble",
+    "count",
+    type=click.IntRange(1),
+    default=1,
+    metavar="K",
+    help="The mean of K networks, of as many as search.ensemble has kept. [1]",
+)
 @trusting
 @answering
-def predict(folder: Path, images: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
+def predict(folder: Path, images: tuple[Path, ...], count: int, as_json: bool, quiet: bool) -> None:
     """Labels and probabilities for image files, or folders of them.
 
     FOLDER is that of a run, or of a model: a run's model/, wherever it was copied to.
     """
     from ardor.cli.tables import predictions_table
     from ardor.models.predict import predict as predictions
-    from ardor.pipeline.open import network_in
+    from ardor.pipeline.open import networks_in
 
     screen = screen_of(as_json, quiet)
-    model, which = network_in(folder)
-    found = predictions(model, images)
-    if which:
+    ensemble, which = networks_in(folder, count)
+    found = predictions(ensemble, images)
+    if count > 1:
+        screen.say(f"by {count} networks of {folder} together")
+    elif which:
         more = "" if which == "pruned" else ", as nothing was pruned yet"
         screen.say(f"by the {which} network of {folder}{more}")
     screen.result([p.to_json() for p in found], predictions_table(found))

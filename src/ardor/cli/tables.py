@@ -50,6 +50,11 @@ FIGURES = {
 }
 
 
+SCORES = {
+    "accuracy": ("accuracy", "{:.2%}"),
+    "nll": ("nats per image", "{:.3f}"),
+    "ece": ("calibration error", "{:.2%}"),
+}
 UNLESS_NONE = ("against_odds", "taken_out")  # figures of which a zero is no news
 
 
@@ -72,6 +77,7 @@ def metrics_table(
             now = form.format(_plain(key, metrics[key]))
             past = "" if before is None else form.format(before)
             rows.append((text, f"{past} -> {now}" if past not in ("", now) else now))
+    rows += _together(metrics)
     rows += [("pruned by the search", pruned)] if pruned else []
     rows += [(f"exported as {name}", f"{file}, {size} bytes") for name, file, size, *_ in exported]
     stages = metrics.get("stages", {})
@@ -82,6 +88,18 @@ def metrics_table(
         most = max(cost["peak_memory_mb"] for cost in stages.values())
         rows.append(("largest memory", f"{most:,.0f} MB"))
     return table("", ("", ""), rows)
+
+
+def _together(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the networks of an ensemble reach together, and the first of them alone."""
+    which = "held_out" if "held_out_images" in metrics else "test"
+    rows = []
+    for name, (words, form) in SCORES.items():
+        alone, all_ = (metrics.get(f"{of}{which}_{name}") for of in ("", "ensemble_"))
+        if alone is not None and all_ is not None and "ensemble_networks" in metrics:
+            text = f"{metrics['ensemble_networks']} networks together: {words}"
+            rows.append((text, f"{form.format(all_)} ({form.format(alone)} alone)"))
+    return rows
 
 
 def _plain(key: str, value: float) -> float:

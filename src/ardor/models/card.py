@@ -34,7 +34,7 @@ ardor predict {folder} photo.jpg
 ```
 
 In Python, `ardor.load("{folder}")` has `.probabilities(pixels)` and `.classes`.
-
+{together}
 ## Without Ardor
 
 `ardor export` writes the network that a run ends with as `model.onnx`, in `export/` of the run. Its
@@ -68,6 +68,10 @@ print(classes[shares.argmax()], shares.max())
 {scored} Its settings, its log and the certainty of every choice are in the folder of its run.
 """
 
+TOGETHER = """
+In `members` are other networks of its search. With them it gives the mean of the probabilities of
+{count}: `ardor predict {folder} --ensemble {count} photo.jpg`.
+"""
 MEASURES = {
     "accuracy": "accuracy",
     "nll": "negative log-likelihood, nats",
@@ -92,11 +96,16 @@ MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
 
 
 def card(
-    folder: str, model: Model, scores: Mapping[str, float] | None = None, which: str = "test"
+    folder: str,
+    model: Model,
+    scores: Mapping[str, float] | None = None,
+    which: str = "test",
+    *,
+    together: int = 1,
 ) -> str:
     """The README.md in a model's folder of that name; with its scores once they are known.
 
-    They are of test or of held-out images.
+    They are of test or of held-out images. `together` networks in the folder can predict together.
     """
     word, worth = SCORED[which]
     found = {words: (scores or {}).get(name) for name, words in MEASURES.items()}
@@ -116,6 +125,7 @@ def card(
         measured="".join(row + "\n" for row in rows),
         scored=UNSCORED if scores == {} else worth,
         folder=folder,
+        together=TOGETHER.format(folder=folder, count=together) if together > 1 else "",
         reader=text(),
     )
 

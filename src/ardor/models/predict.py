@@ -8,7 +8,7 @@ from typing import Any
 from ardor.data import read_pictures
 from ardor.data.pictures import is_picture
 from ardor.errors import ArdorError
-from ardor.models.model import Model
+from ardor.models.ensemble import Ensemble
 
 BATCH = 256
 
@@ -20,6 +20,7 @@ class Prediction:
     path: Path
     label: str
     probabilities: dict[str, float]  # class -> probability
+    networks: int  # whose mean they are
 
     @property
     def probability(self) -> float:
@@ -33,22 +34,23 @@ class Prediction:
             "label": self.label,
             "probability": self.probability,
             "probabilities": self.probabilities,
+            "networks": self.networks,
         }
 
 
-def predict(model: Model, paths: Sequence[Path]) -> list[Prediction]:
+def predict(ensemble: Ensemble, paths: Sequence[Path]) -> list[Prediction]:
     """A prediction for each image file, and for each in a folder, in order."""
     files = [file for path in paths for file in pictures_in(path)]
     if not files:
         raise ArdorError(
             f"no images in {', '.join(map(str, paths))}", "give image files, or a folder of them"
         )
-    found = []
+    found, networks = [], len(ensemble.models)
     for start in range(0, len(files), BATCH):
-        pixels, read = read_pictures(files[start : start + BATCH], model.shape)
-        for path, row in zip(read, model.probabilities(pixels).tolist(), strict=True):
-            shares = dict(zip(model.classes, row, strict=True))
-            found.append(Prediction(path, max(shares, key=shares.__getitem__), shares))
+        pixels, read = read_pictures(files[start : start + BATCH], ensemble.shape)
+        for path, row in zip(read, ensemble.probabilities(pixels).tolist(), strict=True):
+            shares = dict(zip(ensemble.classes, row, strict=True))
+            found.append(Prediction(path, max(shares, key=shares.__getitem__), shares, networks))
     return found
 
 

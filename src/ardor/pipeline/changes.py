@@ -8,7 +8,7 @@ from typing import Any
 
 from ardor import data, spaces
 from ardor.errors import ArdorError
-from ardor.pipeline.resolve import check_epochs, check_formats, check_start
+from ardor.pipeline.resolve import check_ensemble, check_epochs, check_formats, check_start
 from ardor.pipeline.run import Run
 from ardor.runtime.device import find_device
 from ardor.settings.merge import resolve
@@ -71,9 +71,10 @@ def check_able(run: Run, stage: str) -> None:
     find_device(run.config.device)
     if stage == "train":
         check_start(run.config)
+        check_ensemble(run.config)
         check_epochs(run.config, (stage,))
         spaces.of(run.network).build(run.network)
-        run.learned()
+        run.learned(run.network)
     elif stage == "prune":
         run.trained()
     elif stage == "export":

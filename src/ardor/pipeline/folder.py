@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ardor import spaces
-from ardor.architecture import Architecture
+from ardor.architecture import Architecture, not_one
 from ardor.errors import ArdorError
 from ardor.pipeline.resolve import searched_space
 from ardor.reporting.evaluation import FILE as EVALUATION
@@ -115,13 +115,28 @@ def checked_stages(stages: Any, path: Path) -> tuple[str, ...]:
 
 def read_architecture(folder: Path, config: Config) -> Architecture:
     """The architecture in a folder; an ArdorError if it is not of the space in its settings."""
-    found = Architecture.from_json(read_json(folder / "architecture.json"))
+    return adopted(read_json(folder / "architecture.json"), config)
+
+
+def read_members(folder: Path, config: Config) -> tuple[Architecture, ...]:
+    """The other architectures that predict together with it; none in most runs."""
+    content = read_json(folder / "architecture.json")
+    others = content.get("members", []) if isinstance(content, dict) else []
+    if not isinstance(others, list):
+        raise not_one("'members' must be a list of what each keeps")
+    others = others[: config.search.ensemble - 1]
+    return tuple(adopted({**content, "kept": kept}, config) for kept in others)
+
+
+def adopted(content: Any, config: Config) -> Architecture:
+    """An architecture of a file in the space of these settings; an ArdorError if it is of none."""
+    found = Architecture.from_json(content)
     space = searched_space(config)
-    adopted = space.adopted(found)
+    own = space.adopted(found)
     # Settings that an older file does not have are the defaults.
     if found.space != config.space["name"] or spaces.of(found) != space:
         raise spaces.foreign("its space or settings are not those in config.json")
-    return adopted
+    return own
 
 
 def typed(command: str, folder: Path, trust: Sequence[str] = ()) -> str:

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 from ardor import discover
 from ardor.errors import ArdorError
+from ardor.models.ensemble import Ensemble, check_count
+from ardor.models.ensemble import load as load_ensemble
 from ardor.models.model import Model
 from ardor.pipeline.run import Run
 from ardor.runtime.files import read_json
@@ -14,22 +17,36 @@ WEIGHTS = "model.safetensors"
 OF_A_RUN = frozenset({"stages", "data", "space", "method"})
 
 
-def load(folder: Path | str, trust: Sequence[str] = ()) -> Model:
+@overload
+def load(folder: Path | str, trust: Sequence[str] = ()) -> Model: ...
+@overload
+def load(folder: Path | str, trust: Sequence[str] = (), *, ensemble: int) -> Ensemble: ...
+def load(
+    folder: Path | str, trust: Sequence[str] = (), *, ensemble: int | None = None
+) -> Model | Ensemble:
     """The network of a run, or of a model's folder, ready to predict.
 
+    With `ensemble` so many networks of its search, which predict the mean of their probabilities.
     `trust` names the modules of your own that may be imported for it.
     """
-    return network_in(folder, trust)[0]
+    found = networks_in(folder, 1 if ensemble is None else ensemble, trust)[0]
+    return found.models[0] if ensemble is None else found
 
 
-def network_in(folder: Path | str, trust: Sequence[str] = ()) -> tuple[Model, str]:
-    """A network, and which one of a run it is: "pruned" or "trained"; "" where it is alone."""
+def networks_in(
+    folder: Path | str, count: int = 1, trust: Sequence[str] = ()
+) -> tuple[Ensemble, str]:
+    """So many networks, and which of a run they are: "pruned" or "trained"; "" if alone."""
     discover.trust(trust)
     folder = Path(folder)
     if is_model(folder):
-        return Model.load(folder), ""
+        return load_ensemble(folder, count), ""
     run = Run.open(folder)
-    return run.model(), "pruned" if (folder / "model").exists() else "trained"
+    if (folder / "model").exists():
+        return load_ensemble(folder / "model", count), "pruned"
+    trained = run.trained()
+    check_count(folder, count, 1, f"the others are written when it is pruned: {run.typed('prune')}")
+    return Ensemble((trained,)), "trained"
 
 
 def is_model(folder: Path) -> bool:

@@ -148,6 +148,7 @@ def completed(config: Config) -> Config:
     made.check_size()
     check_network(config, made)
     check_start(config)
+    check_ensemble(config)
     check_formats(config)
     named = {
         "space": {"name": config.space["name"], **space},
@@ -184,6 +185,22 @@ def check_start(config: Config) -> None:
                 f"leave network.{name} as it is in the search, or train from scratch: "
                 "--set train.start=scratch",
             )
+
+
+def check_ensemble(config: Config) -> None:
+    """An ArdorError if more networks are to predict together than are drawn, or can be built."""
+    count, drawn = config.search.ensemble, config.search.candidates
+    if count > 1 and config.train.start == "scratch":
+        raise ArdorError(
+            f"search.ensemble = {count} must be 1 with train.start = 'scratch': "
+            "networks predict together as their search has left them",
+            "begin with its weights: --set train.start=search",
+        )
+    if count > drawn:
+        raise ArdorError(
+            f"search.ensemble = {count} must be at most search.candidates = {drawn}",
+            "let more candidates be drawn: --set search.candidates=50",
+        )
 
 
 def check_epochs(config: Config, stages: Collection[str]) -> None:

@@ -25,6 +25,7 @@ from ardor.pipeline.folder import (
     make,
     read,
     read_architecture,
+    read_members,
     typed,
     update,
 )
@@ -44,6 +45,7 @@ from ardor.runtime.lock import hold
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
 from ardor.runtime.tensors import load as load_tensors
 from ardor.settings.sections import Config
+from ardor.training.start import own
 
 __all__ = ["STAGES", "Run"]
 
@@ -234,17 +236,28 @@ class Run:
         """The found architecture at the size of the final network."""
         return final_space(self.config).architecture(dict(self.architecture.kept))
 
-    def learned(self) -> dict[str, Tensor] | None:
-        """The weights of the search that the training begins with; None if it has new ones."""
+    @property
+    def members(self) -> list[Architecture]:
+        """The others to predict with it, at that size; none where networks begin anew."""
         if self.config.train.start == "scratch":
-            return None
+            return []
+        space, others = final_space(self.config), read_members(self.folder, self.config)
+        return [space.architecture(dict(other.kept)) for other in others]
+
+    def learned(self, architecture: Architecture) -> dict[str, Tensor] | None:
+        """What the search has learned for a network to begin with; None if all are new."""
+        return None if self.config.train.start == "scratch" else self.searched(architecture)
+
+    def searched(self, architecture: Architecture) -> dict[str, Tensor]:
+        """The weights that a search has left to an architecture."""
         path = self.folder / SEARCHED
         if not path.exists():
             raise ArdorError(
                 f"'{self.folder}' has kept no weights of a search, as train.start = 'search' needs",
                 "train from scratch: --set train.start=scratch; or search again into a new folder",
             )
-        return load_tensors(path)[0]
+        weights = load_tensors(path)[0]
+        return own(architecture, weights) if self.config.search.ensemble > 1 else weights
 
     def trained(self) -> Model:
         """The trained network, with its variances."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from ardor import methods
 from ardor.data import Images
 from ardor.errors import ArdorError
-from ardor.models import exporters
+from ardor.models import ensemble, exporters
 from ardor.models.card import card
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
@@ -18,6 +18,7 @@ from ardor.models.smaller import prune as pruned
 from ardor.pipeline import evaluation
 from ardor.pipeline.changes import CHANGEABLE
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
+from ardor.pipeline.members import members
 from ardor.pipeline.prune_stage import smaller
 from ardor.pipeline.resolve import completed, unnamed
 from ardor.pipeline.run import Run
@@ -33,8 +34,13 @@ from ardor.training.train import train as train_network
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Metrics of an earlier pruning and of what came after it, by how they begin.
-DERIVED = ("test_", "held_out_", "trained_", "onnx_", "latency_", "validation_", "untuned_")
-EXPORTED = ("onnx_", "latency_", "trained_onnx_", "trained_latency_")
+SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_")
+DERIVED = (*SCORED, "onnx_", "latency_")
+# Stage -> metrics that it may leave out when it is done again.
+DROPPED = {
+    "export": ("onnx_", "latency_", "trained_onnx_", "trained_latency_"),
+    "evaluate": ("ensemble_",),
+}
 
 
 def do(run: Run, stage: str) -> None:
@@ -55,8 +61,8 @@ def do(run: Run, stage: str) -> None:
             found = steps[stage](run)
         if stage == "prune":
             forget_after(run, stage)
-        if stage == "export":
-            run.record.drop(EXPORTED)
+        if stage in DROPPED:
+            run.record.drop(DROPPED[stage])
         run.record.add(stage, **found, stages={stage: cost})
         if stage == "prune":
             run.drop_checkpoints("tune")
@@ -90,7 +96,7 @@ def train(run: Run) -> Figures:
         run.config.train,
         run=run.folder,
         runtime=runtime,
-        searched=run.learned(),
+        searched=run.learned(run.network),
     )
     model.cpu().save(run.folder / "trained", card=card("trained", model))
     return {}
@@ -99,7 +105,7 @@ def train(run: Run) -> Figures:
 def prune(run: Run) -> Figures:
     """Zeroes weights that are only noise, removes channels without effect, and fine-tunes."""
     small, facts = smaller(run)
-    small.save(run.folder / "model", card=card("model", small))
+    ensemble.save([small, *members(run)], run.folder / "model")
     return facts
 
 
@@ -148,17 +154,24 @@ def evaluate(run: Run) -> Figures:
     """
     which, images = scored_images(run)
     logits = answers(run, run.plain(), images)
-    results = {"": scored(logits, images)}
+    results, count = {"": scored(logits, images)}, 1
     if run.done("prune"):
+        place = run.folder / "model"
+        first, *others = ensemble.load(place, ensemble.saved(place)).models
+        count += len(others)
+        if others:
+            each = [logits, *(answers(run, other, images) for other in others)]
+            results["ensemble_"] = scored(ensemble.together(each), images)
         results["trained_"] = scored(
             answers(run, pruned(run.trained(), float("inf")), images), images
         )
-        write(run.folder / "model" / "README.md", card("model", run.model(), results[""], which))
+        write(place / "README.md", card("model", first, results[""], which, together=count))
     before = results.get("trained_", results[""])
     write(run.folder / "trained" / "README.md", card("trained", run.trained(), before, which))
     evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
+        **({"ensemble_networks": count} if count > 1 else {}),
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
     }
 

@@ -30,15 +30,30 @@ def cards(found: Run) -> Iterator[Card]:
         yield Card(words, percent(accuracy, 1), before)
     elif which == "held_out":
         yield Card("Accuracy", "not measured", "no test images, and none held out of the training")
-    nll, ece, brier = (metrics.get(f"{which}_{key}") for key in ("nll", "ece", "brier"))
+    ece = metrics.get(f"{which}_ece")
     if ece is not None:
-        notes = [("likelihood loss", nll), ("Brier score", brier)]
-        note = ", ".join(f"{label} {value:.3g}" for label, value in notes if value is not None)
-        yield Card("Calibration error", percent(ece, 1), note)
+        yield Card("Calibration error", percent(ece, 1), _probabilities(metrics, which))
+    yield from _together(metrics, f"ensemble_{which}")
     yield from _size_cards(metrics)
     seconds = _seconds(found)
     if seconds:
         yield Card("Time", duration(seconds), "all stages together")
+
+
+def _together(metrics: Mapping[str, float | None], which: str) -> Iterator[Card]:
+    """The accuracy of the networks that predict together, if there are any."""
+    networks, accuracy = metrics.get("ensemble_networks"), metrics.get(f"{which}_accuracy")
+    ece = metrics.get(f"{which}_ece")
+    if networks is not None and accuracy is not None and ece is not None:
+        note = f"calibration error {percent(ece, 1)}, {_probabilities(metrics, which)}"
+        yield Card(f"{count(networks)} networks together", percent(accuracy, 1), note)
+
+
+def _probabilities(metrics: Mapping[str, float | None], which: str) -> str:
+    """How good the probabilities are, as far as it is known."""
+    notes = {"likelihood loss": f"{which}_nll", "Brier score": f"{which}_brier"}
+    known = {label: metrics.get(key) for label, key in notes.items()}
+    return ", ".join(f"{label} {x:.3g}" for label, x in known.items() if x is not None)
 
 
 def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:

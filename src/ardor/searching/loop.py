@@ -10,7 +10,7 @@ from ardor.architecture import Architecture, Probabilities, against_odds, certai
 from ardor.data import Images, Normalise, augment, stratified
 from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
-from ardor.searching.handover import cut_out
+from ardor.searching.handover import cut_out_together
 from ardor.searching.held_out import HeldOut
 from ardor.searching.learner import Learner
 from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, widths, without
@@ -291,6 +291,9 @@ class SearchLoop:
         ranking = self.ranking(method)
         ranked = ranking.best(self.config.candidates)
         found = ranked[0].architecture
+        members = tuple(one.architecture for one in ranked[: self.config.ensemble])
+        if len(members) < self.config.ensemble:
+            self.stage.tell(f"networks to predict together: {len(members)}, as no more were drawn")
         with self.runtime.apart(4):
             drawn = method.decision_counts(DRAWS)
         shares, wide = probabilities(method), widths(method)
@@ -317,9 +320,10 @@ class SearchLoop:
                 **{k: n for k, n in self.stage.facts.items() if k == "gate_steps"},
             },
             weights={
-                **cut_out(self.net, self.space, found, self.method.conv),
-                **ranking.statistics_of(found),
+                **cut_out_together(self.net, self.space, members, self.method.conv),
+                **ranking.statistics_of(members),
             },
+            members=members,
             widths=wide,
             fell_with=method.fell_with(),
             warnings=tuple(self.warnings(found, shares)),

@@ -32,7 +32,7 @@ from ardor.searching.result import Candidate
 from ardor.settings.sections import Normalising
 from ardor.spaces import Net, network_of
 from ardor.training.loop import ResumableLoop
-from ardor.training.start import recalibrate_
+from ardor.training.start import FIRST, recalibrate_
 
 TOP = 10  # candidates that are known exactly; a report shows as many
 SILENCE = 30.0  # seconds at most without a word of how the ranking goes
@@ -140,11 +140,21 @@ class Ranking:
             recalibrate_(net, self.some_train, self.held_out.normalise, runtime)
         return net
 
-    def statistics_of(self, architecture: Architecture) -> dict[str, Tensor]:
-        """Those of the posterior that the network of an architecture has a place for."""
+    def statistics_of(self, members: Sequence[Architecture]) -> dict[str, Tensor]:
+        """Those of the posterior that these networks have a place for, and the layer before them.
+
+        Nothing, where each is to be measured by itself.
+        """
+        if not self.statistics:
+            return {}
         with torch.device("meta"):  # only the names are needed
-            names = network_of(self.method.space, architecture, as_searched=True).state_dict()
-        return {name: value for name, value in self.statistics.items() if name in names}
+            nets = [network_of(self.method.space, one, as_searched=True) for one in members]
+        names = {name for net in nets for name in net.state_dict()}
+        first = zip(FIRST, self.held_out.normalise.state_dict().values(), strict=True)
+        return {
+            **{name: value for name, value in self.statistics.items() if name in names},
+            **{name: value.detach().cpu().clone() for name, value in first},
+        }
 
     @property
     def some_train(self) -> Images:

@@ -52,12 +52,13 @@ class SearchResult:
     removed: Epochs  # options that left the supernet, each after which epoch
     likeliest: tuple[Likely, ...]  # itself, then its runners-up; empty without a posterior
     watched: Mapping[str, float]  # figures of the collapse monitor, and how sure the search is
-    # The architecture's weights in the supernet, by name; see handover.py.
+    # The weights of the architecture and of all members in the supernet, by name; see handover.py.
     weights: Mapping[str, Tensor] = field(repr=False, compare=False)
     widths: Mapping[str, float] = field(default_factory=dict)  # choice -> channels expected to stay
     # Choice -> option -> what it fell with, where it would have stayed by itself.
     fell_with: FellWith = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # where the search has decided little
+    members: tuple[Architecture, ...] = ()  # those that are to predict together, itself first
 
     def to_json(self) -> dict[str, Any]:
         """The content of architecture.json."""
@@ -76,7 +77,13 @@ class SearchResult:
             "warnings": list(self.warnings),
             "candidates": [candidate.to_json(self.widths) for candidate in self.candidates],
             **self.likelihoods(),
+            **self.together(),
         }
+
+    def together(self) -> dict[str, Any]:
+        """What the others keep that are to predict with it, widths and all."""
+        others = [member.to_json()["kept"] for member in self.members[1:]]
+        return {"members": others} if others else {}
 
     def likelihoods(self) -> dict[str, Any]:
         """Its probability and its runners-up; nothing without a posterior over architectures."""

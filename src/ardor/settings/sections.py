@@ -70,6 +70,7 @@ class SearchConfig(Fitting):
     # What BatchNorms of candidates go by: the held-out images at once; training images, measured
     # once under draws of the posterior; or the same under each candidate, which takes its time
     statistics: Normalising = "batch"
+    ensemble: int = Field(default=1, ge=1, le=10)  # so many of the best can predict together
 
 
 class TrainConfig(Fitting):

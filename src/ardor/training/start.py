@@ -17,6 +17,9 @@ from ardor.runtime.device import Runtime
 from ardor.spaces import Net, network
 from ardor.spaces import of as space_of
 
+# How the first layer is called, where a search hands it on beside the statistics behind it.
+FIRST = ("normalise.mean", "normalise.std")
+
 
 def take_(net: Net, architecture: Architecture, weights: Mapping[str, Tensor], run: Path) -> None:
     """Gives a network of the supernet's form the weights that the search of a run has handed on.
@@ -26,13 +29,15 @@ def take_(net: Net, architecture: Architecture, weights: Mapping[str, Tensor], r
     """
     variational = any(name.endswith(".log_var") for name in weights)
     found = without_auxiliary(architecture)
-    conv = VariationalConv2d if variational else nn.Conv2d
+    conv, space = VariationalConv2d if variational else nn.Conv2d, space_of(found)
     with torch.device("meta"):  # for names and shapes alone
-        searched = space_of(found).build(found, conv=conv, as_searched=True)
+        searched = space.build(found, conv=conv, as_searched=True)
         built = network(found, conv=conv, as_searched=True).state_dict()
     # What is no parameter, as a mask over channels, may be the network's alone.
     needed = weights.keys() | dict(searched.named_parameters()).keys()
     wanted = {name: w for name, w in built.items() if name in needed}
+    if has_statistics(weights):
+        wanted |= dict.fromkeys(FIRST, torch.empty(space.image[0], 1, 1))
     check_shapes(run, weights, wanted)
     own = net.state_dict()
     net.load_state_dict({**own, **{name: w for name, w in weights.items() if name in own}})
@@ -41,6 +46,21 @@ def take_(net: Net, architecture: Architecture, weights: Mapping[str, Tensor], r
 def has_statistics(weights: Mapping[str, Tensor]) -> bool:
     """Whether a search has handed on statistics for the BatchNorms, measured for its candidates."""
     return any(name.endswith(".running_var") for name in weights)
+
+
+def normalise_of(images: Images, searched: Mapping[str, Tensor] | None) -> Normalise:
+    """The first layer for these images; that of the search, where its statistics hang on it."""
+    if searched is None or not has_statistics(searched):
+        return Normalise.of(images)
+    return Normalise(*(searched[name] for name in FIRST))
+
+
+def own(architecture: Architecture, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of one architecture among those of several."""
+    with torch.device("meta"):  # only the names are needed, those of variances too
+        net = network(architecture, conv=VariationalConv2d, as_searched=True)
+    names = net.state_dict().keys() | set(FIRST)
+    return {name: weight for name, weight in weights.items() if name in names}
 
 
 def recalibrate_(net: Net, images: Images, normalise: Normalise, runtime: Runtime) -> None:

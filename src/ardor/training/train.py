@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ardor import spaces
 from ardor.architecture import Architecture
-from ardor.data import Images, Normalise, augment, mixed, mixing, stratified
+from ardor.data import Images, augment, mixed, mixing, stratified
 from ardor.errors import ArdorError
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
@@ -26,7 +26,7 @@ from ardor.training.loop import ResumableLoop
 from ardor.training.objective import Batch, Loss, likelihood, objective
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
 from ardor.training.sparse import Sparse
-from ardor.training.start import has_statistics, recalibrate_, take_
+from ardor.training.start import has_statistics, normalise_of, recalibrate_, take_
 from ardor.training.timetable import StepTimes, Timetable
 
 
@@ -93,10 +93,10 @@ class TrainLoop:
     ) -> None:
         self.config, self.runtime = config, runtime
         self.images, self.validation = parts
-        self.normalise = Normalise.of(self.images).to(runtime.device)
         new = new_network(architecture, config) if pruned is None else pruned
         self.net = runtime.place(new)
         self.searched = None if pruned or config.start == "scratch" else searched
+        self.normalise = normalise_of(self.images, self.searched).to(runtime.device)
         if self.searched is not None:
             take_(self.net, architecture, self.searched, run)
         self.drawing = True  # variational weights, and not their means
