@@ -38,18 +38,22 @@ def prepared(name: str, seed: int, root: Path | None, folder: Path) -> Path:
     """The file with the images of a set; which of the source's, the seed says."""
     path = folder / image_file(name, seed)
     if not path.exists():
-        found = cut(SETS[name], seed, root)
-        content = io.BytesIO()
-        train, test = found.train, found.test
-        np.savez(
-            content,
-            x_train=train.pixels.numpy(),
-            y_train=train.labels.numpy(),
-            x_test=test.pixels.numpy(),
-            y_test=test.labels.numpy(),
-        )
-        write(path, content.getvalue())
+        keep(cut(SETS[name], seed, root), path)
     return path
+
+
+def keep(found: Dataset, path: Path) -> None:
+    """Writes images into one file."""
+    content = io.BytesIO()
+    train, test = found.train, found.test
+    np.savez(
+        content,
+        x_train=train.pixels.numpy(),
+        y_train=train.labels.numpy(),
+        x_test=test.pixels.numpy(),
+        y_test=test.labels.numpy(),
+    )
+    write(path, content.getvalue())
 
 
 def image_file(name: str, seed: int) -> Path:
