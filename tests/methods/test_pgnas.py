@@ -32,7 +32,7 @@ def with_drops(space: Space, drops: dict[str, list[float]], **settings: Any) -> 
     return method
 
 
-def test_masks_are_fresh_for_every_image_and_never_scaled_up() -> None:
+def test_masks_of_channels_are_fresh_for_every_image_and_never_scaled_up() -> None:
     method = with_drops(MODULE, {"width": [0.3]})
     masks = method.sample(5000, 0.5)["width"]
     assert masks.shape == (1, 5000, 4)
@@ -41,6 +41,19 @@ def test_masks_are_fresh_for_every_image_and_never_scaled_up() -> None:
     assert (masks < 0.5).float().mean((0, 1)).tolist() == pytest.approx([0.3] * 4, abs=0.03)
     agree = ((masks[0, :, 0] < 0.5) == (masks[0, :, 1] < 0.5)).float().mean().item()
     assert agree == pytest.approx(0.3**2 + 0.7**2, abs=0.03)  # channels are dropped apart
+
+
+def test_operations_and_inputs_are_dropped_for_all_images_of_a_step_at_once() -> None:
+    """Images are normalised together: they must have come through the same operations."""
+    method = Pgnas(MODULE, drop=0.5)
+    masks = method.sample(3, 0.5)
+    assert {name: len(mask[0]) for name, mask in masks.items()} == {
+        "width": 3,
+        "halve": 1,
+        "body": 1,
+        "join": 1,
+    }
+    assert not torch.equal(masks["halve"], method.sample(3, 0.5)["halve"])
 
 
 def test_edges_are_dropped_with_the_last_of_their_operations() -> None:

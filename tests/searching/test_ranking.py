@@ -41,7 +41,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(images))
         return logits_of(net, images, *others)
 
-    monkeypatch.setattr("ardor.searching.ranking.batch_count", lambda images, *_: images // BATCH)
+    monkeypatch.setattr(
+        "ardor.searching.ranking.batch_count", lambda images, *_: max(1, images // BATCH)
+    )
     monkeypatch.setattr("ardor.searching.ranking.logits_of", look)
     return sizes
 

@@ -1,7 +1,7 @@
 """PGNAS (Zhou et al. 2020): a posterior over architecture and weights at once.
 
-Each group of weights m is dropped with a probability p of its own, by a mask that is drawn anew for
-every image of a step. Weights and probabilities learn together, from the nll and
+Each group of weights m is dropped with a probability p of its own, by a mask that is drawn anew in
+every step. Weights and probabilities learn together, from the nll and
 
     KL = sum over groups of (1 - p) d^2 / 2 |m|^2 - K H(p),                              (eq. 15)
 
@@ -14,9 +14,12 @@ held-out images is taken, and `train.start = search` with `train.epochs = 0` lea
 A group is the channels of a width choice, which share p and have a mask each; or an operation, or
 an input, with one mask. That lifts the paper's limit to channels: pools and skips can be dropped
 too, as masks without weights, whose -H(p) is the KL to a fair coin but for ln 2. All copies of a
-choice share its masks, as they share the decision. Edges whose operations are choices have no
-masks: an edge is dropped with the last of its operations. A weight under the masks of two choices,
-one inside an option of the other, counts in both groups, which is never less than it costs.
+choice share its masks, as they share the decision. Masks of channels are drawn for every image, as
+in the paper; those of operations and inputs once for all images of a step: these are normalised
+together, and the sum of many operations would drown that of few. Edges whose operations are choices
+have no masks: an edge is dropped with the last of its operations. A weight under the masks of two
+choices, one inside an option of the other, counts in both groups, which is never less than it
+costs.
 
 Departures from the paper: p is the probability to drop everywhere, where print has it as that to
 keep in eqs 11 to 13 and in Algorithm 1; eqs 15 and 16 are corrected (see `bayes.divergences` and
@@ -72,6 +75,7 @@ class Pgnas(Method):
         "gate_rate": 0.01,
         "gate_decay": 0.0,
         "candidates": 50,
+        "statistics": "posterior",
     }
 
     def __init__(
@@ -112,14 +116,15 @@ class Pgnas(Method):
         return self.gather(choice, logit.expand(1, 1, len(choice.options)))
 
     def sample(self, batch: int, progress: float) -> Gates:
-        """Soft masks, others for each image, (1, batch, options)."""
-        return self.masks(batch, self.temperature)
+        """Soft masks, (1, batch | 1, options): of channels others for each image."""
+        return self.masks(self.temperature, channels=batch)
 
-    def masks(self, batch: int, temperature: float) -> Gates:
-        """Masks of all choices, (1, batch, options); zero for what has left the supernet."""
+    def masks(self, temperature: float, *, channels: int = 1, others: int = 1) -> Gates:
+        """So many masks of each choice, (1, masks, options); zero where an option has left."""
         drawn = {}
         for choice in self.masked:
-            logit = self.drop_logit(choice).expand(1, batch, -1)
+            count = channels if choice.kind == "width" else others
+            logit = self.drop_logit(choice).expand(1, count, -1)
             drawn[choice.name] = self.scatter(choice, soft_mask(logit, temperature))
         return drawn
 
@@ -145,7 +150,7 @@ class Pgnas(Method):
     @torch.no_grad()
     def draw(self, count: int) -> list[Architecture]:
         """All that is kept more often than not, then draws of hard masks."""
-        drawn = self.masks(count - 1, RANKED)
+        drawn = self.masks(RANKED, channels=count - 1, others=count - 1)
         each = [{name: mask[:, [at]] for name, mask in drawn.items()} for at in range(count - 1)]
         return [self.architecture(masks) for masks in (self.probabilities(), *each)]
 

@@ -167,7 +167,7 @@ class Ranking:
         pixels = self.some_train.pixels
         seen = (
             (normalise(runtime.images(some)), self.method.sample(len(some), 1.0))
-            for some in pixels.tensor_split(batch_count(len(pixels)))
+            for some in pixels.tensor_split(batch_count(len(pixels), AT_ONCE))
         )
         with torch.no_grad(), frozen_statistics(self.net, seen):
             norms = set(norms_of(self.net))
