@@ -13,6 +13,8 @@ from ardor.runtime.files import read_json, read_log
 from ardor.searching.collapse import SORTS, OperationCounts, kept_by, together
 
 PARTS = {"search": ("search",), "train": ("train", "prune")}  # pruning may fine-tune
+SCORES = ("test_accuracy", "test_nll", "test_ece")
+PAIRS = (*SCORES, *(f"ensemble_{score}" for score in SCORES), "params", "macs")
 NOISE = "noise"  # the operation of S4 that is of no use
 
 Record = Mapping[str, Any]  # what a result keeps of a run: all that its tables are made from
@@ -67,6 +69,21 @@ class Measure:
     def extra(self) -> dict[str, Any]:
         """Further entries of a result, besides the rows."""
         return {}
+
+
+class Pairs(Measure):
+    """Measures of architectures with the weights that their searches have left them."""
+
+    name: ClassVar[str] = "pairs"
+
+    def row(self, name: str, runs: Sequence[Record]) -> dict[str, Any]:
+        """Mean and standard deviation over the seeds; of all networks together where there are."""
+        metrics = [run["metrics"] for run in runs]
+        found: dict[str, Any] = {"method": name, "seeds": len(runs)}
+        for measure in PAIRS:
+            found |= over_seeds(measure, given(measure, metrics))
+        found |= over_seeds("search_core_seconds", core_seconds(metrics))
+        return {**found, "seconds": statistics.fmean(map(seconds, metrics))}
 
 
 class Followed(Measure):

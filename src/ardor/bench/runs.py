@@ -10,7 +10,7 @@ import torch
 from ardor.bench import gradients, grid
 from ardor.bench.earlier import Known, portable
 from ardor.bench.grid import Grid
-from ardor.bench.measures import Followed, Measure, Record, Searches, TableRun
+from ardor.bench.measures import Followed, Measure, Pairs, Record, Searches, TableRun
 from ardor.bench.nasbench201.truth import Truth
 from ardor.bench.nasbench201.truths import Truths
 from ardor.bench.plots import plots
@@ -89,7 +89,7 @@ def measure_of(cells: Grid, table: Path | None) -> Measure:
     """The measure of the runs of a grid."""
     if cells.measure != Truths.name:
         check_options(cells.name, table=table)
-        known = {measure.name: measure for measure in (Measure, Followed, Searches)}
+        known = {measure.name: measure for measure in (Measure, Pairs, Followed, Searches)}
         return known[cells.measure]()
     if table is None:
         raise ArdorError(

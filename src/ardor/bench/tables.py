@@ -23,6 +23,8 @@ def measured(row: Row, result: Mapping[str, Any]) -> dict[str, str]:
     if measure == "gradients":
         return gradient(row)
     shown = {"method": str(row["method"]), "seeds": ", ".join([str(row["seeds"]), *alike(row)])}
+    if measure == "pairs":
+        return {**shown, **pair(row)}
     if measure in ("networks", "followed"):
         return {**shown, **network(row, result["runs"])}
     return {**shown, **(true_worth(row) if measure == "truth" else {}), **search(row)}
@@ -44,6 +46,19 @@ def network(row: Row, runs: Sequence[Row]) -> dict[str, str]:
         "training": both(row, "train_seconds", "{:.0f}") + " s",
         "operations kept": f"{row['ops_used']:.1f} kinds, {row['op_entropy']:.2f} nats",
         "collapse watch": ", ".join(watched(row)),
+    }
+
+
+def pair(row: Row) -> dict[str, str]:
+    """Architectures with their weights: how good and sure alone, or several together."""
+    which = "test_" if row["ensemble_test_nll"] is None else "ensemble_test_"
+    return {
+        "test accuracy": both(row, f"{which}accuracy", "{:.2%}"),
+        "nll": both(row, f"{which}nll", "{:.3f}"),
+        "calibration error": both(row, f"{which}ece", "{:.1%}"),
+        "parameters": both(row, "params", "{:,.0f}"),
+        "multiply-adds": both(row, "macs", "{:,.0f}"),
+        "search": both(row, "search_core_seconds", "{:.0f}") + " core s",
     }
 
 
