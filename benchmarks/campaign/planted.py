@@ -187,8 +187,8 @@ a search normalises by held-out images | searching/loop.py
 + Normalise.of(self.held_out)
 a training normalises by what it watches by | training/train.py
 ? pipeline/images_apart:normalised_by training/train:learns
-- Normalise.of(self.images)
-+ Normalise.of(self.validation)
+- normalise_of(self.images
++ normalise_of(self.validation
 images that are measured are augmented | models/scores.py
 ? pipeline/images_apart:are_changed searching/loop:gates
 - normalise(runtime.images(pixels))
@@ -207,8 +207,8 @@ a net is measured by the statistics of its batch | models/scores.py
 +     net.train()
 a net does not learn on after it was measured | models/scores.py
 ? pipeline/images_apart:as_it_is training/train:learns
--     net.train(was_training)
-+     net.eval()
+-         net.train()
++         net.eval()
 predictions hang on their batch | models/model.py
 ? training/train:hang training/train:same_model
 -         self.eval()

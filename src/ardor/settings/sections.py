@@ -67,9 +67,7 @@ class SearchConfig(Fitting):
     stop_on_collapse: bool = False  # at the last epoch before cells fill with skips or pools
     shrink: int = Field(default=3, ge=0, le=LONGEST)  # epochs given up until removed; 0: never
     candidates: Count = 1  # drawn at the end and ranked on held-out images
-    # What BatchNorms of candidates go by: the held-out images at once; training images, measured
-    # once under draws of the posterior; or the same under each candidate, which takes its time
-    statistics: Normalising = "batch"
+    statistics: Normalising = "batch"  # for candidates: of images at once, or training images
     ensemble: int = Field(default=1, ge=1, le=10)  # so many of the best can predict together
 
 
