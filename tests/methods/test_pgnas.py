@@ -151,10 +151,10 @@ def test_constant_rates_leave_nothing_to_learn_but_the_weights() -> None:
     assert method.penalty({}, MODULE.build(), 0.0)["kl_weights"] > 0
 
 
-def test_the_best_guess_comes_first_and_draws_keep_at_their_rates() -> None:
+def test_the_best_guess_stands_alone_and_draws_keep_at_their_rates() -> None:
     drops = {"halve": [0.1, 0.7, 0.45], "body": [0.5, 0.6, 0.2], "width": [0.2]}
     method = with_drops(MODULE, drops)
-    best, *others = method.draw(2001)
+    (best,), others = method.draw(1), method.draw(2000)
     assert best.options["halve"] == ("conv", "point")
     assert best.options["body"] == ("deep",)
     assert best.options["width"] == ("0", "1", "2", "3")
@@ -162,6 +162,9 @@ def test_the_best_guess_comes_first_and_draws_keep_at_their_rates() -> None:
     assert [count / 2000 for count in often] == pytest.approx([0.4, 0.8], abs=0.04)
     wide = sum(len(a.options["width"]) for a in others) / 2000
     assert wide == pytest.approx(0.8 * 4, abs=0.1)
+    assert (
+        Pgnas(BENCH).draw(5)[0] == Pgnas(BENCH).draw(1)[0]
+    )  # first, where no channels are decided
 
 
 def test_draws_are_made_by_torchs_generator() -> None:

@@ -149,10 +149,16 @@ class Pgnas(Method):
 
     @torch.no_grad()
     def draw(self, count: int) -> list[Architecture]:
-        """All that is kept more often than not, then draws of hard masks."""
-        drawn = self.masks(RANKED, channels=count - 1, others=count - 1)
-        each = [{name: mask[:, [at]] for name, mask in drawn.items()} for at in range(count - 1)]
-        return [self.architecture(masks) for masks in (self.probabilities(), *each)]
+        """All that is kept more often than not, alone or before draws of hard masks.
+
+        Where channels are decided, either that or draws: it is mostly all of them, and so a network
+        like none that the weights have learned in.
+        """
+        first = [] if count > 1 and self.choices("width") else [self.probabilities()]
+        rest = count - len(first)
+        drawn = self.masks(RANKED, channels=rest, others=rest)
+        each = [{name: mask[:, [at]] for name, mask in drawn.items()} for at in range(rest)]
+        return [self.architecture(masks) for masks in (*first, *each)]
 
     def architecture(self, masks: Gates) -> Architecture:
         """What these masks keep, as they are over a half; or only the strongest of it."""

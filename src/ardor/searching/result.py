@@ -26,7 +26,7 @@ class Candidate:
     architecture: Architecture
     accuracy: float
     nll: float
-    draw: int = 0  # the how manieth draw of the posterior; 0 is its best guess
+    draw: int = 0  # the how manieth draw of the posterior, from 0
 
     def to_json(self, widths: Collection[str] = ()) -> dict[str, Any]:
         """Its entry in architecture.json; for the choices in `widths` only the number kept."""
