@@ -171,6 +171,18 @@ def curvature(result: dict[str, Any]) -> str:
     return head("", *columns) + "".join(lines)
 
 
+def ranking(result: dict[str, Any]) -> str:
+    """How many candidates a second are ranked, beside the whole supernet under masks."""
+    lines = [
+        f"| {row['candidates']:,} | {row['plain_a_second']:.2f} | {row['a_second']:.2f} "
+        f"| {row['ratio']:.1f} | {row['ratio_low']:.1f} to {row['ratio_high']:.1f} "
+        f"| {row['to_the_end']:,} | {'yes' if row['same_winner'] else 'no'} |\n"
+        for row in result["table"]
+    ]
+    columns = ("a second, plain", "Ardor", "ratio", "spread", "measured to the end", "same winner")
+    return head("candidates", *columns) + "".join(lines)
+
+
 def rivals(result: dict[str, Any]) -> str:
     """A small table for the means, then for each set of images and time."""
     parts = []
@@ -185,6 +197,7 @@ APART: dict[str, Callable[[dict[str, Any]], str]] = {
     "campaign": campaign,
     "two versions": versions,
     "curvature": curvature,
+    "ranking": ranking,
     "rivals": rivals,
     "recipe": recipe,
 }
