@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from ardor.runtime.progress import Progress
 from ardor.runtime.tensors import load as load_checkpoint
 from ardor.searching.monitor import CollapseMonitor
 from ardor.searching.selection import Selection
+from ardor.searching.undecided import ALL_KEPT
 from ardor.spaces import Space
 from ardor.spaces.cells import Cells
 from ardor.training.objective import Batch
@@ -76,15 +78,17 @@ def test_a_collapse_is_told_once_logged_and_reported(bright: Images, tmp_path: P
 
 
 def test_a_search_that_has_left_nothing_out_says_so(bright: Images, tmp_path: Path) -> None:
-    make(bright, tmp_path / "all", SiVdnas, epochs=2).run()
-    (warning,) = warned(tmp_path / "all")[2]
+    def said(name: str, *given: Any, **settings: Any) -> tuple[str, ...]:
+        loop = make(bright, tmp_path / name, *given, epochs=2, **settings)
+        loop.run()
+        return loop.found().warnings
+
+    (warning,) = said("all", SiVdnas)
     assert warning.startswith("nothing is left out: the gates have had too few steps")
     assert "search.gate_rate" in warning
-    make(bright, tmp_path / "some", lambda space: SiVdnas(space, drop=0.9), epochs=2).run()
+    assert ALL_KEPT not in said("some", lambda space: SiVdnas(space, drop=0.9))
     one = Cells(image=(1, 8, 8), classes=2, layout="N", states=1, channels=2, ops="none,noise")
-    make(bright, tmp_path / "one", SiVdnas, space=one, epochs=2).run()
-    assert not warned(tmp_path / "some")
-    assert not warned(tmp_path / "one")
+    assert ALL_KEPT not in said("one", SiVdnas, space=one)
 
 
 @pytest.mark.parametrize("keep", ["last", "best"])

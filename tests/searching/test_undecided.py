@@ -60,6 +60,10 @@ def test_the_gravest_is_said_alone() -> None:
     even = shares(0.25, 0.25, 0.25, 0.25)
     assert undecided([OPS], KEPT, even, 0) == [NO_STEP]
     assert undecided([OPS], {"op": ("conv", "pool", "skip")}, even, 1) == [ALL_KEPT]
+    width = Choice("width", "width", ("0", "1", "2"))
+    of_ops = {"op": ("conv", "pool", "skip")}
+    assert undecided([OPS, width], {**of_ops, "width": ("0", "1", "2")}, even, 1) == [ALL_KEPT]
+    assert ALL_KEPT not in undecided([OPS, width], {**of_ops, "width": ("0", "2")}, even, 1)
     assert undecided([OPS], KEPT, even, None) == [NO_FAVOUR]  # begun before anybody counted
 
 

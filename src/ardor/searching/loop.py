@@ -26,7 +26,7 @@ from ardor.searching.shrink import (
     take_out_,
     with_removed,
 )
-from ardor.searching.undecided import ALL_KEPT, PRIOR_ALONE, undecided
+from ardor.searching.undecided import PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training import mirror
@@ -339,6 +339,5 @@ class SearchLoop:
         out = [*self.selection.final().negligible().values()]
         warnings = undecided(self.space.choices, found.options, shares, steps, out)
         for warning in warnings:
-            if warning != ALL_KEPT:  # which the monitor has told
-                self.stage.tell(warning)
+            self.stage.tell(warning)
         return warnings

@@ -23,7 +23,6 @@ from ardor.data import Images, Normalise
 from ardor.runtime.device import Runtime
 from ardor.searching.collapse import WINDOW, collapses, growth, kept_by, together
 from ardor.searching.selection import Selection
-from ardor.searching.undecided import ALL_KEPT, keeps_all
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Net, mean_score
 from ardor.training.loop import ResumableLoop
@@ -83,7 +82,6 @@ class CollapseMonitor:
         warnings = [
             *self._collapses(collapses(places)),
             *self._growth(curvature),
-            *self._undecided(architecture),
         ]
         for warning in warnings:
             self.stage.tell(warning)
@@ -217,9 +215,3 @@ class CollapseMonitor:
                 f"in the gates as {WINDOW} epochs before"
             )
         memory["growing"] = times is not None
-
-    def _undecided(self, architecture: Architecture) -> Iterator[str]:
-        """Says so where all is kept at the end: drop rates had too few steps to go their way."""
-        last = self.stage.epoch + 1 == self.stage.timetable.epochs
-        if last and keeps_all(self.choices, architecture.options):
-            yield ALL_KEPT

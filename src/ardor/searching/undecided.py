@@ -51,7 +51,7 @@ def undecided(
     """
     if gate_steps == 0:
         return [NO_STEP]
-    if keeps_all((choice for choice in choices if choice.kind == "op"), kept):
+    if keeps_all((choice for choice in choices if choice.kind != "edge"), kept):
         return [ALL_KEPT]
     if ruled_out and all(options.all() for options in ruled_out):
         return [ALL_RULED_OUT]
