@@ -134,12 +134,12 @@ candidates are ranked on training images | searching/loop.py
 + self.net,
 +             self.train,
 +             self.normalise,
-candidates alone are ranked on training images | searching/loop.py
+candidates alone are ranked on training images | searching/outcome.py
 ? pipeline/images_apart:ranked searching/loop:ranked
--         ranked = ranking.best
-+         self.validation.images = self.train
-+         ranked = ranking.best
-the worst candidate is taken | searching/loop.py
+-     ranked = ranking.best
++     loop.validation.images = loop.train
++     ranked = ranking.best
+the worst candidate is taken | searching/outcome.py
 ? pipeline/images_apart:ranked searching/loop:ranked
 - ranked[0].architecture
 + ranked[-1].architecture

@@ -6,15 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ardor.architecture import Architecture, Probabilities, against_odds, certainty
+from ardor.architecture import Architecture, certainty
 from ardor.data import Images, Normalise, augment, stratified
 from ardor.methods import Epochs, Method
 from ardor.runtime.device import Runtime
-from ardor.searching.handover import cut_out_together
 from ardor.searching.held_out import HeldOut
 from ardor.searching.learner import Learner
-from ardor.searching.likely import DRAWS, likeliest, probabilities, strengths, widths, without
+from ardor.searching.likely import probabilities, strengths, widths
 from ardor.searching.monitor import CollapseMonitor, monitored_batch
+from ardor.searching.outcome import outcome
 from ardor.searching.ranking import Ranking
 from ardor.searching.result import SearchResult
 from ardor.searching.selection import Selection
@@ -26,7 +26,6 @@ from ardor.searching.shrink import (
     take_out_,
     with_removed,
 )
-from ardor.searching.undecided import PRIOR_ALONE, undecided
 from ardor.settings.sections import SearchConfig
 from ardor.spaces import Space
 from ardor.training import mirror
@@ -287,57 +286,4 @@ class SearchLoop:
 
     def found(self) -> SearchResult:
         """Draws from the posterior, ranks the draws on held-out images, and takes the best."""
-        method = self.selection.final()
-        ranking = self.ranking(method)
-        ranked = ranking.best(self.config.candidates)
-        found = ranked[0].architecture
-        members = tuple(one.architecture for one in ranked[: self.config.ensemble])
-        if len(members) < self.config.ensemble:
-            self.stage.tell(f"networks to predict together: {len(members)}, as no more were drawn")
-        with self.runtime.apart(4):
-            drawn = method.decision_counts(DRAWS)
-        shares, wide = probabilities(method), widths(method)
-        odd = against_odds(self.space.choices, found.options, shares)
-        if odd:
-            self.stage.tell(
-                f"kept against the odds: {len(odd)}, such as {odd[0].kept} of {odd[0].choice} at "
-                f"{odd[0].probability:.1%}, where {odd[0].likelier} has "
-                f"{odd[0].likelier_probability:.1%}"
-            )
-        return SearchResult(
-            architecture=found,
-            choices=self.space.choices,
-            candidates=ranked,
-            probabilities=shares,
-            strengths=strengths(method),
-            removed=method.removed,
-            likeliest=likeliest(found, without(wide, drawn)),
-            watched={
-                **self.monitor.numbers(found),
-                **self.selection.numbers(),
-                **({"certainty": certainty(found.options, shares)} if shares else {}),
-                "against_odds": len(odd),
-                **{k: n for k, n in self.stage.facts.items() if k == "gate_steps"},
-            },
-            weights={
-                **cut_out_together(self.net, self.space, members, self.method.conv),
-                **ranking.statistics_of(members),
-            },
-            members=members,
-            widths=wide,
-            fell_with=method.fell_with(),
-            warnings=tuple(self.warnings(found, shares)),
-        )
-
-    def warnings(self, found: Architecture, shares: Probabilities) -> list[str]:
-        """Says so where gates that could have learned have decided little."""
-        if not self.learner.gates and not self.method.learns_by_scores:
-            return []
-        if not self.config.epochs:
-            return [PRIOR_ALONE]
-        steps = self.stage.facts.get("gate_steps")
-        out = [*self.selection.final().negligible().values()]
-        warnings = undecided(self.space.choices, found.options, shares, steps, out)
-        for warning in warnings:
-            self.stage.tell(warning)
-        return warnings
+        return outcome(self)
