@@ -112,10 +112,11 @@ def bench(
     candidates leaving the supernet and without, on --data. 'nasbench201' looks up in --table what
     the cells that searches find are truly worth. 'collapse' watches searches fill with skip
     connections, or not; 'skips' does so for SI-VDNAS, at two lengths, and trains what is found;
-    'dropout' compares its settings on the digits. 'gradients' has bias and spread of the gradients
-    of sivdnas, on as many small problems as there are seeds. 'rivals' is Ardor beside what people
-    write by hand, each in the same CPU seconds on images from the folder --data: --time 1m,5m and
-    --methods choose among times and contenders; before, space, recipe, prior and search tell, where
+    'dropout' compares its settings on the digits. 'guided' has networks that PGNAS's posterior
+    draws, with the weights of the search, beside random ones of their size. 'gradients' has bias
+    and spread of the gradients of sivdnas, on as many small problems as there are seeds. 'rivals'
+    is Ardor beside what people write by hand, each in the same CPU seconds on images from the
+    folder --data: --time 1m,5m and --methods choose among times and contenders; before, space, recipe, prior and search tell, where
     --methods names them, which part of what Ardor gained comes from what. 'ardor list
     benches' shows them all.
     """
