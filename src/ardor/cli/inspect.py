@@ -116,9 +116,9 @@ def bench(
     draws, with the weights of the search, beside random ones of their size. 'gradients' has bias
     and spread of the gradients of sivdnas, on as many small problems as there are seeds. 'rivals'
     is Ardor beside what people write by hand, each in the same CPU seconds on images from the
-    folder --data: --time 1m,5m and --methods choose among times and contenders; before, space, recipe, prior and search tell, where
-    --methods names them, which part of what Ardor gained comes from what. 'ardor list
-    benches' shows them all.
+    folder --data: --time 1m,5m and --methods choose among times and contenders; before, space,
+    recipe, prior and search tell, where --methods names them, which part of what Ardor gained comes
+    from what. 'ardor list benches' shows them all.
     """
     from ardor.bench.runs import bench as measure
     from ardor.cli.bench_tables import bench_table
