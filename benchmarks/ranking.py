@@ -78,7 +78,7 @@ def blocks(ranking: Ranking, drawn: Sequence[Architecture]) -> Iterator[dict[str
         if not ours:
             kept["images"] = ranking.images(drawn)
         for each in block:
-            found = ranking.scored(each, kept["images"], bar=bar(ours))
+            found = ranking.scored(each, kept["images"], bar=bar(ours, ranking.top))
             ours.append([] if found is None else [found["accuracy"], found["nll"]])
 
     size = -(-len(drawn) // BLOCKS)

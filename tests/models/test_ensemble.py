@@ -16,7 +16,6 @@ from ardor.models.card import card
 from ardor.models.ensemble import MOST, Ensemble, together
 from ardor.models.model import Model
 from ardor.models.scores import scores
-from ardor.searching.ranking import TOP
 from ardor.settings.sections import SearchConfig
 from ardor.spaces.cells import Cells
 
@@ -181,6 +180,6 @@ def test_members_changed_by_hand_are_not_used(
 
 
 def test_no_more_are_asked_for_than_a_ranking_knows_exactly() -> None:
-    assert SearchConfig(ensemble=TOP).ensemble == MOST == TOP
+    assert SearchConfig(ensemble=MOST).ensemble == MOST == 10
     with pytest.raises(ValueError, match="less than or equal to 10"):
-        SearchConfig(ensemble=TOP + 1)
+        SearchConfig(ensemble=MOST + 1)

@@ -1,6 +1,7 @@
 """The ranking of candidates: ends early on what cannot win, and goes on where it was stopped."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,25 +62,23 @@ def searched(images: Images, run: Path, report: Callable[[Progress], None]) -> S
     return search(SPACE, method, images, CONFIG, run=run, runtime=runtime)
 
 
-def ranked(images: Images, run: Path) -> tuple[Candidate, ...]:
+def ranked(images: Images, run: Path, top: int) -> tuple[Candidate, ...]:
     runtime = Runtime.start("cpu", 0)
     method = methods.make("rsps", SPACE, {})
     loop = SearchLoop(SPACE, method, halves(images, CONFIG, 0), CONFIG, run, runtime)
     loop.run()
-    return loop.ranking(method).best(CONFIG.candidates)
+    return replace(loop.ranking(method), top=top).best(CONFIG.candidates)
 
 
 def test_ending_early_leaves_the_best_as_they_are(
-    hard: Images, tmp_path: Path, looked: list[int], monkeypatch: pytest.MonkeyPatch
+    hard: Images, tmp_path: Path, looked: list[int]
 ) -> None:
-    monkeypatch.setattr("ardor.searching.ranking.TOP", 1000)
-    whole = ranked(hard, tmp_path / "whole")
+    whole = ranked(hard, tmp_path / "whole", top=1000)
     at_first = looked.count(BATCH)
     assert len(whole) == 20
     for top in (1, 3):
-        monkeypatch.setattr("ardor.searching.ranking.TOP", top)
         looked.clear()
-        early = ranked(hard, tmp_path / f"early{top}")
+        early = ranked(hard, tmp_path / f"early{top}", top=top)
         assert early[:top] == whole[:top]
         assert set(early) < set(whole)
         assert looked.count(BATCH) < at_first
@@ -104,10 +103,9 @@ def test_the_bound_is_what_the_unseen_images_could_still_add(
     assert 0 < sum(looked) < len(images)
 
 
-def test_the_bar_is_the_worst_of_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ardor.searching.ranking.TOP", 2)
-    assert bar([]) == bar([[0.7, 1.0]]) == bar([[0.7, 1.0], []]) == 0.0
-    assert bar([[0.7, 1.0], [], [0.9, 0.1], [0.8, 0.2]]) == 0.8
+def test_the_bar_is_the_worst_of_the_best() -> None:
+    assert bar([], 2) == bar([[0.7, 1.0]], 2) == bar([[0.7, 1.0], []], 2) == 0.0
+    assert bar([[0.7, 1.0], [], [0.9, 0.1], [0.8, 0.2]], 2) == 0.8
 
 
 def test_stopped_in_the_ranking_it_goes_on_from_there(
@@ -201,7 +199,6 @@ def test_the_hardest_images_come_first_and_change_no_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop = masked(statistics, hard, tmp_path)
-    monkeypatch.setattr("ardor.searching.ranking.TOP", 1)
     counts, found = [], []
     for order in (Ranking.images, lambda ranking, drawn: ranking.held_out.some()):
         monkeypatch.setattr(Ranking, "images", order)

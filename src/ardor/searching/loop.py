@@ -281,7 +281,13 @@ class SearchLoop:
     def ranking(self, method: Method) -> Ranking:
         """The ranking of what a posterior draws."""
         return Ranking(
-            self.net, method, self.validation, self.train, self.config.statistics, self.stage
+            self.net,
+            method,
+            self.validation,
+            self.train,
+            self.config.statistics,
+            self.config.ensemble,
+            self.stage,
         )
 
     def found(self) -> SearchResult:

@@ -34,7 +34,6 @@ from ardor.spaces import Net, network_of
 from ardor.training.loop import ResumableLoop
 from ardor.training.start import FIRST, recalibrate_
 
-TOP = 10  # candidates that are known exactly; a report shows as many
 SILENCE = 30.0  # seconds at most without a word of how the ranking goes
 SEEN = 2048  # training images for statistics
 JUDGES = 3  # candidates that tell which images are hard
@@ -52,13 +51,14 @@ class Ranking:
     held_out: HeldOut
     train: Images  # those of the weights
     normalising: Normalising
+    top: int  # so many of the best are wanted, and known exactly
     stage: ResumableLoop
     statistics: dict[str, Tensor] = field(default_factory=dict)  # of the posterior, by name
 
     def best(self, count: int) -> tuple[Candidate, ...]:
         """Up to `count` draws, the best first; at least one, even without time.
 
-        Those that cannot be among the best `TOP` any more are left out. A signal stops the ranking
+        Those that cannot be among the `top` any more are left out. A signal stops the ranking
         between two draws; it is then continued from there.
         """
         streams = self.stage.runtime.streams
@@ -71,7 +71,7 @@ class Ranking:
         for architecture in drawn[len(done) :]:
             if any(done) and not self.stage.in_time:
                 break
-            found = self.scored(architecture, images, bar=bar(done))
+            found = self.scored(architecture, images, bar=bar(done, self.top))
             done.append([] if found is None else [found["accuracy"], found["nll"]])
             pace.tell(done)
             self.stage.give_way(f"after {len(done)} of {len(drawn)} candidates")
@@ -181,13 +181,13 @@ def kept(name: str, norm: nn.Module) -> list[tuple[str, Tensor]]:
     return [(f"{name}.{kind}", value.detach().cpu().clone()) for kind, value in found]
 
 
-def bar(ranked: Sequence[Sequence[float]]) -> float:
-    """The accuracy below which a candidate is not among the best `TOP` of these; 0 if they are few.
+def bar(ranked: Sequence[Sequence[float]], top: int) -> float:
+    """The accuracy below which a candidate is not among the best `top` of these; 0 if they are few.
 
     They have an accuracy and an nll each, or nothing if they were not measured to the end.
     """
     accuracies = sorted((found[0] for found in ranked if found), reverse=True)
-    return accuracies[TOP - 1] if len(accuracies) >= TOP else 0.0
+    return accuracies[top - 1] if len(accuracies) >= top else 0.0
 
 
 class Pace:
