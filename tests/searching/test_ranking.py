@@ -235,6 +235,27 @@ def test_the_network_that_is_handed_on_is_the_candidate_that_won(
     assert right > 0.5
 
 
+def test_the_expected_size_is_that_of_what_is_read(hard: Images, tmp_path: Path) -> None:
+    """Convolutions times 1 - p; the first of a branch also times that of what reads it.
+
+    So do the authors count; but the last block, too, gives only what the last layer reads.
+    """
+    space = spaces.make("residual", {"image": (1, 8, 8), "classes": 2, "branches": "whole"})
+    method, runtime = methods.make("pgnas", space, {"drop": 0.3}), Runtime.start("cpu", 0)
+    parts = halves(hard, CONFIG, 0)
+    ranking = SearchLoop(space, method, parts, CONFIG, tmp_path, runtime).ranking(method)
+    ranking.best(1)
+    assert ranking.expected() == {}  # what is kept more often than not is no draw
+    ranking.best(9)
+    count, keep = 16 * 9 + 2 * 16 + (0.7 * 64 * 2 + 2), 0.7  # first and last layer
+    for inputs, outputs in ((16, 16), (16, 32), (32, 64)):
+        first, second = 9 * inputs * outputs * keep**2, 9 * outputs**2 * keep
+        read = keep if outputs == 64 else 1.0
+        count += 2 * (first + second * read + 2 * outputs * (read + keep))
+        count += (inputs * outputs * keep + 2 * outputs) * read if inputs < outputs else 0
+    assert ranking.expected()["expected_params"] == pytest.approx(count, rel=0.06)  # of eight draws
+
+
 def test_candidates_say_which_draw_they_were(hard: Images, tmp_path: Path) -> None:
     loop = masked("posterior", hard, tmp_path)
     with loop.runtime.streams.unchanged(), loop.runtime.streams("gates"):

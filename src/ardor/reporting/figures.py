@@ -67,6 +67,9 @@ def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
     if macs is not None:
         before = _before(metrics.get("trained_macs"), short)
         yield Card("Multiply-adds", short(macs), before or f"{count(macs)} for one image")
+    expected = metrics.get("expected_params")
+    if expected is not None:
+        yield Card("Parameters of a draw", count(expected), "expected, by the posterior")
     latency, sparse = metrics.get("latency_ms"), metrics.get("sparse_bytes")
     if sparse is not None:
         dense = _before(metrics.get("trained_file_bytes"), _kilobytes)

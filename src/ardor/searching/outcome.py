@@ -38,6 +38,7 @@ def outcome(loop: "SearchLoop") -> SearchResult:
             **loop.selection.numbers(),
             **({"certainty": certainty(found.options, shares)} if shares else {}),
             "against_odds": len(odd),
+            **ranking.expected(),
             **{k: n for k, n in loop.stage.facts.items() if k == "gate_steps"},
         },
         weights={

@@ -15,6 +15,7 @@ come first, so that the others fall short as soon as they can.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,7 @@ from ardor.data import Images
 from ardor.layers.norms import norms_of
 from ardor.methods import Method
 from ardor.models.scores import batch_count, logits_of, scores
+from ardor.models.sizes import multiply_adds, parameters
 from ardor.pruning.channels import take_dead_channels_out_
 from ardor.searching.gate_gradients import frozen_statistics
 from ardor.searching.held_out import HeldOut
@@ -36,6 +38,7 @@ from ardor.training.start import FIRST, recalibrate_
 
 SILENCE = 30.0  # seconds at most without a word of how the ranking goes
 SEEN = 2048  # training images for statistics
+WEIGHED = 8  # draws whose sizes are counted
 JUDGES = 3  # candidates that tell which images are hard
 AT_ONCE = 64  # images that are scored one by one: between two looks at the bound
 
@@ -54,6 +57,7 @@ class Ranking:
     top: int  # so many of the best are wanted, and known exactly
     stage: ResumableLoop
     statistics: dict[str, Tensor] = field(default_factory=dict)  # of the posterior, by name
+    drawn: list[Architecture] = field(default_factory=list)
 
     def best(self, count: int) -> tuple[Candidate, ...]:
         """Up to `count` draws, the best first; at least one, even without time.
@@ -63,7 +67,7 @@ class Ranking:
         """
         streams = self.stage.runtime.streams
         with streams.unchanged(), streams("gates"):  # continued, the same are drawn again
-            drawn = [*dict.fromkeys(self.method.draw(count))]
+            drawn = self.drawn = [*dict.fromkeys(self.method.draw(count))]
             if self.normalising == "posterior":
                 self.statistics = self.measured()
         done = self.stage.facts.setdefault("ranked", [])
@@ -130,15 +134,33 @@ class Ranking:
     def candidate(self, architecture: Architecture) -> Net:
         """A network of plain weights that computes what the supernet does under these masks."""
         runtime = self.stage.runtime
-        with runtime.apart(6):  # the weights that it begins with are not used
+        net = runtime.place(self.cut_out(architecture)).eval()
+        if self.normalising == "candidate":
+            recalibrate_(net, self.some_train, self.held_out.normalise, runtime)
+        return net
+
+    def cut_out(self, architecture: Architecture) -> Net:
+        """That network without the channels that have no effect."""
+        with self.stage.runtime.apart(6):  # the weights that it begins with are not used
             net = network_of(self.method.space, architecture, as_searched=True)
         net.load_state_dict({**self.net.state_dict(), **self.statistics}, strict=False)
         if self.method.choices("width"):
             take_dead_channels_out_(net, self.method.space.image)
-        net = runtime.place(net).eval()
-        if self.normalising == "candidate":
-            recalibrate_(net, self.some_train, self.held_out.normalise, runtime)
         return net
+
+    def expected(self) -> dict[str, float]:
+        """The mean size of a few draws; nothing where channels are not drawn.
+
+        The authors of PGNAS count parameters so, by drop probabilities, and not those of one draw.
+        """
+        if not self.method.choices("width") or len(self.drawn) == 1:
+            return {}
+        nets = [self.cut_out(architecture) for architecture in self.drawn[:WEIGHED]]
+        image = self.method.space.image
+        return {
+            "expected_params": fmean(map(parameters, nets)),
+            "expected_macs": fmean(multiply_adds(net, image) for net in nets),
+        }
 
     def statistics_of(self, members: Sequence[Architecture]) -> dict[str, Tensor]:
         """Those of the posterior that these networks have a place for, and the layer before them.
