@@ -242,8 +242,8 @@ def test_the_expected_size_is_that_of_what_is_read(hard: Images, tmp_path: Path)
     """
     space = spaces.make("residual", {"image": (1, 8, 8), "classes": 2, "branches": "whole"})
     method, runtime = methods.make("pgnas", space, {"drop": 0.3}), Runtime.start("cpu", 0)
-    parts = halves(hard, CONFIG, 0)
-    ranking = SearchLoop(space, method, parts, CONFIG, tmp_path, runtime).ranking(method)
+    config, parts = CONFIG.model_copy(update={"statistics": "posterior"}), halves(hard, CONFIG, 0)
+    ranking = SearchLoop(space, method, parts, config, tmp_path, runtime).ranking(method)
     ranking.best(1)
     assert ranking.expected() == {}  # what is kept more often than not is no draw
     ranking.best(9)

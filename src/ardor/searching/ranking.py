@@ -149,11 +149,11 @@ class Ranking:
         return net
 
     def expected(self) -> dict[str, float]:
-        """The mean size of a few draws; nothing where channels are not drawn.
+        """The mean size of a few draws, where channels are drawn and candidates are networks.
 
         The authors of PGNAS count parameters so, by drop probabilities, and not those of one draw.
         """
-        if not self.method.choices("width") or len(self.drawn) == 1:
+        if not self.alone or not self.method.choices("width") or len(self.drawn) == 1:
             return {}
         nets = [self.cut_out(architecture) for architecture in self.drawn[:WEIGHED]]
         image = self.method.space.image
