@@ -155,6 +155,22 @@ def test_a_papers_table_selects_twice_from_one_search(
     assert "search" not in (place / "random-0/log.jsonl").read_text()
 
 
+def test_what_goes_on_otherwise_is_trained_though_the_selection_agrees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    longer = GRID.replace(
+        "[methods.whole.search]\nshrink = 0", "[methods.longer.train]\nepochs = 2"
+    )
+    shared = "searched_by.longer = 'shrinking'\n" + longer
+    monkeypatch.setattr("ardor.bench.grid.file_of", lambda name: tomllib.loads(shared))
+    result = json.loads(bench("tiny", "--data", "others.npz").stdout)
+    assert [run["run"] for run in result["runs"]] == ["shrinking-0", "longer-0"]
+    first, second = (Run.open(Path("out/tiny-others.npz") / run["run"]) for run in result["runs"])
+    assert first.architecture == second.architecture
+    assert second.config.train.epochs == 2
+    assert (second.folder / "trained").exists()
+
+
 def test_selections_that_agree_are_trained_once(
     small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,12 +189,13 @@ class Bench:
         )
 
     def same(self, row: str, seed: int, run: Run) -> TableRun | None:
-        """The run of the row it selects from, if that chose the same architecture."""
+        """The run of the row it selects from, if that chose the same and went on alike."""
         first = self.grid.searched_by.get(row)
         other = self.opened(first, seed) if first and run.done("search") else None
         if first is None or other is None or other.stages_left():
             return None
-        return TableRun(row, seed, other, first) if other.architecture == run.architecture else None
+        alike = other.architecture == run.architecture and goes_on(other) == goes_on(run)
+        return TableRun(row, seed, other, first) if alike else None
 
     def do(self, run: Run, stages: Sequence[str]) -> None:
         for stage in stages:
@@ -244,6 +245,12 @@ class Bench:
             "settings": self.settings,
             "runs": list(runs),
         }
+
+
+def goes_on(run: Run) -> tuple[Any, ...]:
+    """The settings of what comes after an architecture is chosen."""
+    config, search = run.config, run.config.search
+    return config.network, config.train, config.prune, search.ensemble, search.statistics
 
 
 def share_search(source: Run, run: Run) -> None:
