@@ -114,7 +114,7 @@ def main() -> None:
     ranking = loop.ranking(loop.method)
     ranking.statistics = ranking.measured()
     drawn = [*dict.fromkeys(loop.method.draw(asked.candidates))]
-    runs = list(blocks(ranking, drawn))
+    runs = [{"seed": run.config.seed, **block} for block in blocks(ranking, drawn)]
     result = {
         **about(f"python benchmarks/ranking.py RUN {asked.result}"),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
