@@ -249,8 +249,10 @@ class Bench:
 
 def goes_on(run: Run) -> tuple[Any, ...]:
     """The settings of what comes after an architecture is chosen."""
-    config, search = run.config, run.config.search
-    return config.network, config.train, config.prune, search.ensemble, search.statistics
+    config, search, prune = run.config, run.config.search, run.config.prune
+    if prune.picking:  # its threshold is not set, but found
+        prune = prune.model_copy(update={"threshold": "auto"})
+    return config.network, config.train, prune, search.ensemble, search.statistics
 
 
 def share_search(source: Run, run: Run) -> None:
