@@ -9,13 +9,13 @@ Ardor needs to find the hard images is in the time of its first block.
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
+from curvature import timed
 
 from ardor import methods
 from ardor.architecture import Architecture
@@ -60,13 +60,6 @@ def plainly(ranking: Ranking) -> Callable[[Architecture], list[float]]:
         return [found["accuracy"], found["nll"]]
 
     return score
-
-
-def timed(work: Callable[[], object]) -> float:
-    """CPU seconds of one call."""
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
 
 
 def blocks(ranking: Ranking, drawn: Sequence[Architecture]) -> Iterator[dict[str, Any]]:

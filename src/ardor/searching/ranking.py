@@ -4,8 +4,8 @@ What cannot be among the best any more is not measured to the end. By `search.st
 candidate is normalised by the statistics of
 
 - "batch": the held-out images that it is given at once, as the supernet is;
-- "posterior": training images under gates that are drawn anew for each of them, measured once for
-  all candidates, as in PGNAS (Zhou et al. 2020), whose BatchNorms are left as they were trained;
+- "posterior": training images under gates that are drawn as in the search, measured once for all
+  candidates, as in PGNAS (Zhou et al. 2020), whose BatchNorms are left as they were trained;
 - "candidate": training images under the candidate alone.
 
 By the last two an image is scored by itself, whatever is beside it. A candidate then is a network
@@ -15,6 +15,7 @@ come first, so that the others fall short as soon as they can.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 
 import torch
@@ -178,7 +179,7 @@ class Ranking:
             **{name: value.detach().cpu().clone() for name, value in first},
         }
 
-    @property
+    @cached_property
     def some_train(self) -> Images:
         """The training images by which BatchNorms are measured."""
         return self.train[self.stage.runtime.shuffled(len(self.train), 0, 4)[:SEEN]]
