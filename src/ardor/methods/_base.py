@@ -66,7 +66,7 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def draw(self, count: int) -> list[Architecture]:
-        """At most `count` architectures, at least one: the best guess if alone, and mostly first."""
+        """At most `count` architectures, at least one; the best guess is alone, or mostly first."""
 
     def strengths(self) -> Mapping[str, Gates]:
         """Other quantities that it knows of every option, by name: "mean", "snr", ...
