@@ -82,7 +82,7 @@ def gauss_newton_diagonal(
     at = {name: gate.detach().requires_grad_() for name, gate in gates.items()}
     logits = logits_at(at)
     inputs = list(at.values())
-    found = _monte_carlo(logits, inputs, samples) if samples else _exact(logits, inputs)
+    found = sampled_diagonal(logits, inputs, samples) if samples else _exact(logits, inputs)
     each = dict(zip(at, found, strict=True))
     return each if per_image else {name: d.sum(1, keepdim=True) for name, d in each.items()}
 
@@ -107,24 +107,27 @@ def _exact(logits: Tensor, gates: Sequence[Tensor]) -> list[Tensor]:
     return squares
 
 
-def _monte_carlo(logits: Tensor, gates: Sequence[Tensor], samples: int) -> list[Tensor]:
+def sampled_diagonal(logits: Tensor, inputs: Sequence[Tensor], samples: int) -> list[Tensor]:
     """The mean square of the gradient of log p(y), for labels y drawn from p itself.
 
     That gradient is J_y - E J, so that its square has the variance of J under p as its mean
-    (Martens 2020, section 9.1: the Fisher matrix is the Gauss-Newton matrix of a softmax).
+    (Martens 2020, section 9.1: the Fisher matrix is the Gauss-Newton matrix of a softmax). Images
+    may share what they are differentiated in, as all of them share weights: labels of different
+    images are drawn apart, so that in the mean their gradients do not mix, and what comes is the
+    sum over the images.
     """
     log_p = logits.log_softmax(-1)
     labels = log_p.detach().exp().multinomial(samples, replacement=True)  # (batch, samples)
-    squares = [torch.zeros_like(gate) for gate in gates]
+    squares = [torch.zeros_like(gate) for gate in inputs]
     for drawn in labels.T:
         fit = log_p.gather(1, drawn[:, None]).sum()
-        for square, slope in zip(squares, _slopes(fit, gates), strict=True):
+        for square, slope in zip(squares, _slopes(fit, inputs), strict=True):
             square += slope.square() / samples
     return squares
 
 
-def _slopes(of: Tensor, gates: Sequence[Tensor]) -> Sequence[Tensor]:
+def _slopes(of: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
     """The gradient in every gate; zero where nothing is left that the gate would weigh."""
     if not of.requires_grad:
-        return [torch.zeros_like(gate) for gate in gates]
-    return torch.autograd.grad(of, gates, retain_graph=True, materialize_grads=True)
+        return [torch.zeros_like(gate) for gate in inputs]
+    return torch.autograd.grad(of, inputs, retain_graph=True, materialize_grads=True)

@@ -55,9 +55,25 @@ def reweighting(curvature: Tensor, gamma: Tensor) -> Tensor:
     For one copy sqrt(gamma - C) / gamma (eq. 18). That cancels where H is small, and is the same as
     sqrt(H C / gamma) = sqrt(H / (1 + gamma H)). Squares of copies add up, as in the authors' code.
     """
-    gamma = gamma.clamp_min(SMALLEST)
-    squares = curvature * posterior_variance(curvature, gamma) / gamma
+    squares = evidence_slope(curvature, gamma.clamp_min(SMALLEST))
     return squares.sum(0, keepdim=True).sqrt().clamp_min(SMALLEST)
+
+
+def evidence_slope(curvature: Tensor, gamma: Tensor) -> Tensor:
+    """alpha = 1 / gamma - C / gamma^2 = H / (1 + gamma H): what evidence a larger gamma costs.
+
+    The derivative of log gamma + log(1 / gamma + H), and the square of omega in eq. 18.
+    """
+    return curvature / (1 + gamma * curvature)
+
+
+def well_determined(curvature: Tensor, gamma: Tensor) -> Tensor:
+    """1 - C / gamma = gamma H / (1 + gamma H): how far the data, not the prior, decide a weight.
+
+    From 0 to 1 (MacKay 1992, "Bayesian Interpolation", eq. 4.9); their sum is the effective number
+    of parameters.
+    """
+    return gamma * evidence_slope(curvature, gamma)
 
 
 def group_norm(weights: Tensor) -> Tensor:

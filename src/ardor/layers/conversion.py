@@ -6,7 +6,7 @@ from typing import TypeVar
 from torch import nn
 
 from ardor.layers.norms import norms_of, remove_statistics_
-from ardor.layers.variational import linear_for
+from ardor.layers.variational import VariationalConv2d, VariationalLinear, linear_for
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -23,9 +23,15 @@ def with_weights_of_(net: nn.Module, conv: type[nn.Conv2d]) -> None:
         replace_(net, nn.Linear, lambda layer: linear_map(layer, linear))
 
 
-def replace_(net: nn.Module, kind: type[M], made: Callable[[M], M]) -> None:
+def plain_(net: nn.Module) -> None:
+    """Makes layers with Gaussian weights plain ones, which have their means."""
+    replace_(net, VariationalConv2d, lambda layer: convolution(layer, nn.Conv2d))
+    replace_(net, VariationalLinear, lambda layer: linear_map(layer, nn.Linear))
+
+
+def replace_(net: nn.Module, kind: type[M], made: Callable[[M], nn.Module]) -> None:
     """Puts another layer in the place of each of just this class, wherever it stands."""
-    new: dict[int, M] = {}  # a layer that stands in two places stays one
+    new: dict[int, nn.Module] = {}  # a layer that stands in two places stays one
     for parent in list(net.modules()):
         for name, layer in list(parent._modules.items()):
             if type(layer) is kind:

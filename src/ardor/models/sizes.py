@@ -2,12 +2,35 @@
 
 import copy
 import zlib
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from safetensors.torch import save as to_bytes
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a network is, dead channels left out."""
+
+    params: int  # that are not zero
+    macs: int  # multiply-adds for an image
+
+    @classmethod
+    def of(cls, net: nn.Module, shape: tuple[int, int, int]) -> "Sizes":
+        """The sizes of a network that has no dead channels."""
+        return cls(nonzero_parameters(net), multiply_adds(net, shape))
+
+    def fits(self, most: "Sizes") -> bool:
+        """Whether it is no larger in anything."""
+        return self.params <= most.params and self.macs <= most.macs
+
+    def towards(self, end: "Sizes", share: float) -> "Sizes":
+        """Sizes on the way to others, by equal factors for equal shares of it."""
+        pairs = (self.params, end.params), (self.macs, end.macs)
+        return Sizes(*(round(a ** (1 - share) * b**share) for a, b in pairs))
 
 
 def parameters(net: nn.Module) -> int:

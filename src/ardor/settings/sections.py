@@ -113,6 +113,30 @@ class PruneConfig(Settings):
         return self.bounded or self.within > 0
 
 
+class CompressConfig(Settings):
+    """How a network that one has is made smaller; else it learns as in the training."""
+
+    prior: str = "laplace"  # 'ardor list priors' shows them
+    groups: tuple[str, ...] = ("filters",)  # what leaves together; 'ardor list groups' shows them
+    strength: Rate = 1e-4  # of the prior laplace: lambda, against the nll of an image
+    epochs: int = Field(default=20, ge=0, le=LONGEST)
+    time: Time = 0.0  # it ends within it, e.g. "20m"; it decides the epochs; 0: no limit
+    rate: Rate = 1e-3  # of learning, where it begins
+    average: Share = 0.99  # momentum of the mean of weights over steps; 0: no mean
+    cycles: Count = 10  # in which groups leave, between two of which what is left learns
+    settle: Share = 0.5  # of the epochs, at the end, in which nothing leaves any more
+    keep_accuracy: Accuracy = 0.0  # the smallest network that is this accurate; 0 is off
+    max_params: int = Field(default=0, ge=0, le=10**12)  # not zero, at most; 0 is off
+    max_macs: int = Field(default=0, ge=0, le=10**15)  # multiply-adds of an image; 0 is off
+    times_smaller: Amount = 0.0  # so many times fewer parameters that are not zero; 0 is off
+    within: Share = 0.005  # without any of these the smallest that loses no more accuracy than this
+
+    @property
+    def sized(self) -> bool:
+        """Whether it is said how small the network is to be."""
+        return self.max_params > 0 or self.max_macs > 0 or self.times_smaller > 0
+
+
 class ExportConfig(Settings):
     """The files that leave Ardor."""
 
@@ -133,6 +157,7 @@ class Config(Settings):
     network: dict[str, Any] = {}  # settings of the space that differ in the final network
     train: TrainConfig = TrainConfig()
     prune: PruneConfig = PruneConfig()
+    compress: CompressConfig = CompressConfig()
     export: ExportConfig = ExportConfig()
 
     @property
@@ -146,5 +171,6 @@ SECTIONS: Mapping[str, type[Settings]] = {
     "search": SearchConfig,
     "train": TrainConfig,
     "prune": PruneConfig,
+    "compress": CompressConfig,
     "export": ExportConfig,
 }

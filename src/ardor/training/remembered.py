@@ -12,6 +12,7 @@ from ardor.settings.sections import LONGEST
 Natural = Annotated[int, Field(ge=0)]
 Epochs = dict[str, dict[str, Natural]]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Pair = Annotated[list[Natural], Field(min_length=2, max_length=2)]
 ABSENT: Any = Field(default=None)  # a fact that a loop has not reached yet; null is no value
 
 
@@ -47,6 +48,13 @@ class Facts(Strict):
     mirrored: bool = ABSENT
     # Accuracy and nll of each candidate so far; nothing of one that was not measured to the end.
     ranked: list[list[Finite]] = ABSENT
+    # Of a network that is made smaller: its size, and that of the last which was accurate enough.
+    cycle: Annotated[int, Field(ge=-1)] = ABSENT
+    points: list[dict[str, Finite]] = ABSENT
+    size: Pair = ABSENT
+    good: Pair = ABSENT
+    least: Finite = ABSENT
+    trial: Annotated[Finite, Field(gt=0, lt=1)] = ABSENT
 
 
 class Timetable(Strict):
@@ -62,7 +70,7 @@ class Timetable(Strict):
 class Remembered(Strict):
     """All facts of a checkpoint."""
 
-    position: Annotated[list[Natural], Field(min_length=2, max_length=2)]
+    position: Pair
     sums: dict[str, float]
     seconds: Annotated[Finite, Field(ge=0)]
     course: Timetable = ABSENT

@@ -59,7 +59,8 @@ def tune(
     """A pruned network after some more epochs: zeros stay zero. Resumable as `train` is."""
     parts = split_validation(images, config, runtime.seed)
     net = copy.deepcopy(model.net)
-    loop = TrainLoop(model.architecture, parts, config, run, runtime, pruned=net)
+    loop = TrainLoop(model.architecture, parts, config, run, runtime, learned=net, name="tune")
+    loop.unpruned = [weight.detach() != 0 for weight in loop.weights]
     with runtime.signals():
         loop.run()
     return Model(net.cpu(), model.normalise, model.architecture, model.classes).eval()
@@ -89,32 +90,37 @@ class TrainLoop:
         runtime: Runtime,
         *,
         searched: Mapping[str, Tensor] | None = None,  # what a search has learned
-        pruned: Net | None = None,  # a network to go on with, whose zeros stay
+        learned: Net | None = None,  # a network to go on with, in place of a new one
+        name: str = "train",
+        beside: Mapping[str, nn.Module] | None = None,  # what else checkpoints hold
     ) -> None:
         self.config, self.runtime = config, runtime
         self.images, self.validation = parts
-        new = new_network(architecture, config) if pruned is None else pruned
-        self.net = runtime.place(new)
-        self.searched = None if pruned or config.start == "scratch" else searched
+        self.net = runtime.place(learned or new_network(architecture, config))
+        self.searched = None if learned or config.start == "scratch" else searched
         self.normalise = normalise_of(self.images, self.searched).to(runtime.device)
         if self.searched is not None:
             take_(self.net, architecture, self.searched, run)
         self.drawing = True  # variational weights, and not their means
         self.classes = spaces.of(architecture).classes
         self.weights = list(self.net.parameters())
-        self.unpruned = [weight.detach() != 0 for weight in self.weights] if pruned else []
+        self.unpruned: list[Tensor] = []  # which weights may learn; all, if it says of none
         self.optimiser = weight_optimiser(self.net, config)
         self.average = Average(self.net, config.average) if config.average else None
-        thinned = config.max_weights and not config.variational and pruned is None
+        thinned = config.max_weights and not config.variational and learned is None
         sparse = Sparse(self.net, config.max_weights) if thinned else None
         self.sparse = sparse if sparse and sparse.final else None  # no masks for a small network
         self.size = min(config.batch, len(self.images))
         self.micro_batches = micro_batches_of(config.accumulate, self.size)
         self.stage = ResumableLoop(
-            "tune" if pruned else "train",
+            name,
             run,
             runtime,
-            modules={"net": self.net, **({"average": self.average} if self.average else {})},
+            modules={
+                "net": self.net,
+                **({"average": self.average} if self.average else {}),
+                **(beside or {}),
+            },
             optimisers={"weights": self.optimiser},
             timetable=Timetable(
                 config.epochs,
@@ -201,11 +207,15 @@ class TrainLoop:
         nn.utils.clip_grad_norm_(self.weights, self.config.clip)
         set_rate_(self.optimiser, rate_at(self.config, self.stage.progress))
         self.optimiser.step()
-        if self.sparse:
-            self.sparse.hold()
+        self.hold()
         if self.average:
             self.average.add(self.stage.timetable.steps * self.stage.epoch + self.stage.step)
         self.stage.add("train", loss.terms)
+
+    def hold(self) -> None:
+        """Sets to zero again what the step has moved away from it."""
+        if self.sparse:
+            self.sparse.hold()
 
     @property
     def augmentations(self) -> tuple[str, ...]:
@@ -240,11 +250,15 @@ class TrainLoop:
         """
         if not self.config.variational:
             return 0.0
-        grown = self.config.kl * ramp(self.stage.progress, start=self.config.kl_start)
+        grown = self.kl_counts()
         if self.drawing != (grown > 0):
             self.drawing = grown > 0
             self.net.sample_weights_(self.drawing)
         return grown
+
+    def kl_counts(self) -> float:
+        """The weight of the KL at this progress."""
+        return self.config.kl * ramp(self.stage.progress, start=self.config.kl_start)
 
     def trial(self, images: int) -> Loss:
         """The loss of some blank images, to measure the memory that it takes."""

@@ -1,0 +1,135 @@
+"""A network that loses groups of weights while it learns: which are zero, and which are next."""
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ardor.layers.conversion import plain_
+from ardor.layers.variational import Variational
+from ardor.pruning.channels import take_dead_channels_out_
+from ardor.pruning.dead_weights import without_dead_weights
+from ardor.pruning.groups import Groups, weights_of
+from ardor.pruning.priors import Prior
+from ardor.pruning.trace import trace
+from ardor.spaces import Net
+
+Fits = Callable[[Net], bool]  # whether a smaller network is small enough
+GONE = -30.0  # log sigma^2 of a weight that has left: it brings no noise either
+CLOSE = 2000  # parts of all groups: nearer to the largest network that fits nobody needs to come
+STAYS = 2**62  # the rank of a group that stays, whatever leaves
+
+
+class Thinning(nn.Module):
+    """The masks of a network's weights, and the prior by which they are chosen."""
+
+    def __init__(self, net: Net, shape: tuple[int, int, int], prior: Prior) -> None:
+        super().__init__()
+        self.prior, self.shape = prior, shape
+        self._net = [net]  # in a list, as its weights are saved elsewhere
+        for name, weight in weights_of(net).items():
+            self.register_buffer(mask_of(name), weight.detach() != 0)
+
+    @property
+    def net(self) -> Net:
+        """The network that learns."""
+        return self._net[0]
+
+    @torch.no_grad()
+    def hold(self, net: Net | None = None) -> None:
+        """Sets to zero again what a step has moved away from it, here or in a net of this form."""
+        for name, module in (net or self.net).named_modules():
+            if isinstance(module, (nn.Conv2d, nn.Linear)):
+                kept = self.get_buffer(mask_of(name))
+                module.weight.mul_(kept)
+                if isinstance(module, Variational):
+                    module.log_var.masked_fill_(~kept, GONE)
+
+    def thin_(self, fits: Fits) -> Net:
+        """Takes out the fewest of the least relevant groups so that what is left fits.
+
+        All but the last of each layer if nothing does. Returns the network without what has left.
+        """
+        ranks = ranked(self.prior)
+        least, most = 0, max(int(rank.where(rank < STAYS, 0).max()) for rank in ranks)
+        close = most // CLOSE
+        while most - least > close:
+            middle = (least + most) // 2
+            if fits(self.smaller(ranks, middle)):
+                most = middle
+            else:
+                least = middle + 1
+        self.take_(without_dead(self.without(ranks, most), self.shape))
+        return self.smaller(ranks, most)
+
+    def smaller(self, ranks: Sequence[Tensor], removed: int) -> Net:
+        """The network with so many groups removed, and without dead channels."""
+        net = without_dead(self.without(ranks, removed), self.shape)
+        take_dead_channels_out_(net, self.shape)
+        return net
+
+    @torch.no_grad()
+    def without(self, ranks: Sequence[Tensor], removed: int) -> Net:
+        """A copy with plain weights, those of the groups with the lowest ranks zero."""
+        net = copy.deepcopy(self.net)
+        plain_(net)
+        parameters = dict(net.named_parameters())
+        for groups, rank in zip(self.prior.groups, ranks, strict=True):
+            stays = torch.cat([rank > removed, torch.ones(1, dtype=torch.bool)])
+            weights = {f"{name}.weight": index for name, index in groups.index.items()}
+            for name, index in {**weights, **groups.shifts}.items():
+                if name in parameters:  # a layer may have no bias
+                    parameters[name].mul_(stays[index])
+        return net
+
+    @torch.no_grad()
+    def take_(self, thinner: Net) -> None:
+        """Takes over all that a network of this form has, its zeros as masks."""
+        own = self.net.state_dict()
+        for name, tensor in thinner.state_dict().items():
+            own[name].copy_(tensor)
+        self.read_masks_()
+        self.hold()
+
+    def read_masks_(self) -> None:
+        """Takes what is zero in the network as what has left it."""
+        for name, weight in weights_of(self.net).items():
+            self.get_buffer(mask_of(name)).copy_(weight != 0)
+
+
+def without_dead(net: Net, shape: tuple[int, int, int]) -> Net:
+    """A network in evaluation without weights that have no effect."""
+    return without_dead_weights(net, trace(net, shape))
+
+
+def ranked(prior: Prior) -> list[Tensor]:
+    """The place of each group among those that may leave, the least relevant first, from one.
+
+    Zero for what leaves in any case; `STAYS` for the most relevant of each layer, without which
+    nothing would get through it.
+    """
+    relevance = prior.relevance()
+    every = torch.cat(relevance)
+    stays = torch.cat([best(*pair) for pair in zip(prior.groups, relevance, strict=True)])
+    leaves = ~(every > prior.never) & ~stays
+    ranks = torch.zeros(len(every), dtype=torch.long)
+    open_ = (~leaves & ~stays).nonzero()[:, 0]
+    ranks[open_[every[open_].argsort(stable=True)]] = torch.arange(1, len(open_) + 1)
+    ranks[stays] = STAYS
+    return list(ranks.split([len(each) for each in relevance]))
+
+
+def best(groups: Groups, relevance: Tensor) -> Tensor:
+    """Which groups are the most relevant of a layer; layers as a whole can all be done without."""
+    found = torch.zeros(groups.count + 1, dtype=torch.bool)
+    padded = torch.cat([relevance, relevance.new_full((1,), -torch.inf)])
+    for index in () if groups.kind == "layers" else groups.index.values():
+        here = index.flatten()
+        found[here[padded[here].argmax()]] = True
+    return found[:-1]
+
+
+def mask_of(layer: str) -> str:
+    """The name of a mask; those of buffers have no dots."""
+    return "kept/" + layer.replace(".", "/")

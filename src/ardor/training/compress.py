@@ -1,0 +1,211 @@
+"""Making a trained network smaller: it learns on, under a prior, while groups of weights leave.
+
+One loop for every prior. The network learns in cycles; after each, the prior is fitted again, and
+the least relevant groups leave. How many is said in one of two ways: so small in the end, by equal
+factors from cycle to cycle; or as small as an accuracy allows, by trial. In the last part nothing
+leaves, and what is left learns as plain weights.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import inf
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ardor.bayes.curvature import sampled_diagonal
+from ardor.data import Images
+from ardor.layers.conversion import plain_, with_weights_of_
+from ardor.layers.variational import VariationalConv2d
+from ardor.models.model import Model
+from ardor.models.sizes import Sizes
+from ardor.pruning import priors
+from ardor.pruning.channels import compact
+from ardor.pruning.groups import groups_of
+from ardor.pruning.thinning import Thinning
+from ardor.runtime.device import Runtime
+from ardor.settings.sections import CompressConfig, TrainConfig
+from ardor.training.optimise import rate_at
+from ardor.training.train import TrainLoop, split_validation
+
+BEGIN = 0.05  # of the progress: when the first groups leave
+FULL = 0.3  # of the time in which groups leave: when the KL has reached its weight
+TRIAL = 0.7  # while an accuracy is to be kept, a network loses so much of its parameters at once
+CURVED = 5000  # images that the curvature is of
+
+Points = list[dict[str, float]]
+
+
+def compress(
+    model: Model,
+    images: Images,
+    config: TrainConfig,
+    asked: CompressConfig,
+    *,
+    run: Path,
+    runtime: Runtime,
+) -> tuple[Model, Points]:
+    """A network of plain weights, zero where they have left, and the networks on the way to it.
+
+    The given one stays as it is. Continues from the newest checkpoint in `run`, if there is one.
+    """
+    parts = split_validation(images, config, runtime.seed)
+    loop = CompressLoop(model, parts, config, asked, run, runtime)
+    with runtime.signals():
+        loop.run()
+    net = copy.deepcopy(loop.net).cpu()
+    plain_(net)
+    loop.thinning.hold(net)
+    return Model(net, model.normalise, model.architecture, model.classes).eval(), loop.points
+
+
+class CompressLoop(TrainLoop):
+    """The training of a network that gets smaller."""
+
+    def __init__(
+        self,
+        model: Model,
+        parts: list[Images],
+        config: TrainConfig,
+        asked: CompressConfig,
+        run: Path,
+        runtime: Runtime,
+    ) -> None:
+        self.asked, self.shape = asked, model.shape
+        kind = priors.find(asked.prior)
+        net = copy.deepcopy(model.net)
+        plain_(net)
+        self.whole = Sizes.of(compact(net, model.shape), model.shape)
+        groups = groups_of(net, model.shape, asked.groups)
+        if kind.variational:
+            with_weights_of_(net, VariationalConv2d)
+        net = runtime.place(net)
+        self.thinning = Thinning(net, model.shape, kind(net, groups, asked.strength))
+        self.good = copy.deepcopy(net)  # the smallest network so far that is accurate enough
+        super().__init__(
+            model.architecture,
+            parts,
+            config.model_copy(update={"variational": kind.variational}),
+            run,
+            runtime,
+            learned=net,
+            name="compress",
+            beside={"thinning": self.thinning, "good": self.good},
+        )
+        self.normalise = copy.deepcopy(model.normalise).to(runtime.device)
+        if "size" not in self.stage.facts:
+            self.begin()
+
+    def begin(self) -> None:
+        """What is remembered from the first step on."""
+        whole = [self.whole.params, self.whole.macs]
+        least = self.asked.keep_accuracy
+        if not (least or self.asked.sized):
+            least = self.score(self.net)["accuracy"] - self.asked.within
+        self.stage.facts |= {"cycle": -1, "points": [], "size": whole, "good": whole}
+        self.stage.facts |= {"least": least, "trial": TRIAL}
+
+    @property
+    def points(self) -> Points:
+        """The networks that cycles have left, with their scores on held-out images."""
+        return self.stage.facts["points"]  # type: ignore[no-any-return]
+
+    @property
+    def now(self) -> Sizes:
+        """The size of the network as it is."""
+        return Sizes(*self.stage.facts["size"])
+
+    @property
+    def settling(self) -> bool:
+        """Whether nothing leaves any more."""
+        return self.stage.facts["cycle"] > self.asked.cycles  # type: ignore[no-any-return]
+
+    def cycle_at(self, progress: float) -> int:
+        """How many cycles have begun: none until `BEGIN`, one more than all when it settles."""
+        share = (progress - BEGIN) / (1 - self.asked.settle - BEGIN)
+        return 0 if share < 0 else 1 + min(self.asked.cycles, int(share * self.asked.cycles))
+
+    def step(self, images: Images) -> None:
+        due = self.cycle_at(self.stage.progress)
+        if due > self.stage.facts["cycle"]:
+            self.stage.facts["cycle"] = due
+            self.begin_cycle(due)
+        super().step(images)
+
+    def begin_cycle(self, number: int) -> None:
+        """Judges what the last cycle has left, fits the prior, and lets groups leave."""
+        if number:
+            self.judge()
+        if not self.settling:
+            self.thinning.prior.refit(self.curvature)
+            if number:
+                self.thin(number)
+
+    def judge(self) -> None:
+        """Scores what the last cycle has left, and goes back where it is not accurate enough."""
+        if not len(self.validation):
+            return
+        found = self.score(self.average.net if self.average else self.net)
+        self.points.append({**asdict(self.now), **{n: found[n] for n in ("accuracy", "nll")}})
+        if self.asked.sized or self.now == self.whole:
+            return
+        if found["accuracy"] >= self.stage.facts["least"]:
+            self.good.load_state_dict(self.net.state_dict())
+            self.stage.facts["good"] = self.stage.facts["size"]
+        else:
+            self.go_back()
+
+    def go_back(self) -> None:
+        """Returns to the last network that was accurate enough; the next trial is a milder one."""
+        facts = self.stage.facts
+        facts["size"], facts["trial"] = facts["good"], facts["trial"] ** 0.5
+        for net in (self.net, *([self.average.net] if self.average else [])):
+            net.load_state_dict(self.good.state_dict())
+        self.thinning.read_masks_()
+
+    def thin(self, number: int) -> None:
+        """Lets the least relevant groups leave."""
+        most = self.wanted(number)
+        small = self.thinning.thin_(lambda net: Sizes.of(net, self.shape).fits(most))
+        now = Sizes.of(small, self.shape)
+        self.stage.facts["size"] = [now.params, now.macs]
+        if self.average:
+            self.thinning.hold(self.average.net)
+
+    def wanted(self, number: int) -> Sizes:
+        """How large the network may be in a cycle."""
+        if self.asked.sized:
+            return self.whole.towards(self.end, number / self.asked.cycles)
+        return Sizes(round(self.stage.facts["trial"] * self.now.params), self.whole.macs)
+
+    @property
+    def end(self) -> Sizes:
+        """How large the network may be in the end."""
+        times = self.whole.params / self.asked.times_smaller if self.asked.times_smaller else inf
+        params = min(self.asked.max_params or inf, times, self.whole.params)
+        return Sizes(int(params), min(self.asked.max_macs or inf, self.whole.macs))
+
+    def hold(self) -> None:
+        if not self.settling:
+            self.thinning.prior.after_step(rate_at(self.config, self.stage.progress))
+        self.thinning.hold()
+
+    def kl_counts(self) -> float:
+        if self.settling:
+            return 0.0
+        full = FULL * (1 - self.asked.settle)
+        return self.config.kl * min(1.0, self.stage.progress / full)
+
+    def curvature(self) -> Mapping[str, Tensor]:
+        """The curvature of an image's nll in each weight, on some training images."""
+        picked = self.images.pixels[self.runtime.shuffled(len(self.images), CURVED)[:CURVED]]
+        names, weights = zip(*self.thinning.prior.weights.items(), strict=True)
+        sums = [torch.zeros_like(weight) for weight in weights]
+        self.net.eval()
+        for pixels in picked.split(self.size):
+            logits = self.net(self.normalise(self.runtime.images(pixels)))
+            for total, found in zip(sums, sampled_diagonal(logits, weights, 1), strict=True):
+                total += found
+        return {name: total / len(picked) for name, total in zip(names, sums, strict=True)}
