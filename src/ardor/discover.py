@@ -9,6 +9,7 @@ from typing import Any, TypeGuard, TypeVar
 from ardor.errors import ArdorError, unknown
 
 T = TypeVar("T")
+BUILD = "build"  # the function of a module that is a space
 # Dotted modules that a person has named: whatever a file says, no other one is imported.
 _trusted: set[str] = set()
 
@@ -32,6 +33,23 @@ def trusted(names: Iterable[str]) -> list[str]:
 def is_dotted(name: Any) -> TypeGuard[str]:
     """Whether it names a module of a person's own, such as lab.mine."""
     return _is_name(name) and "." in name
+
+
+def module_of(typed: str) -> str:
+    """The module that a person has typed: lab.mine, or lab.mine:build, its function `build`."""
+    module, colon, function = typed.partition(":")
+    if colon and function != BUILD:
+        raise ArdorError(
+            f"the function '{function}' of '{typed}' must be '{BUILD}'",
+            f"files know a space by its module: call it 'def {BUILD}(image, classes, ...)', "
+            f"and type {module}:{BUILD}",
+        )
+    if colon and not is_dotted(module):
+        raise ArdorError(
+            f"the module '{module}' must be in a folder, so that its name has a dot",
+            "put it into one, such as lab/nets.py, and type lab.nets",
+        )
+    return module
 
 
 def check_name(kind: str, name: Any) -> None:
@@ -68,7 +86,10 @@ def find(
     check_name(kind, name)
     if not is_dotted(name) and name not in names(package):
         raise unknown(kind, name, names(package))
-    module = _own(name, kind) if is_dotted(name) else _import(f"{package.__name__}.{name}", kind)
+    if is_dotted(name):
+        module = _own(name, kind)
+    else:
+        module = importlib.import_module(f"{package.__name__}.{name}")
     found = [
         thing
         for thing in vars(module).values()
@@ -92,18 +113,24 @@ def _own(name: str, kind: str) -> ModuleType:
             f"the {kind} '{name}' is a module that is imported only where you name it yourself",
             f"if you know what it does: --trust {name}, or trust=('{name}',) in Python",
         )
-    return _import(name, kind)
-
-
-def _import(name: str, kind: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _not_imported(name, error) from error
         raise ArdorError(
             f"no module '{name}' for the {kind}", "a dotted name must be importable: set PYTHONPATH"
         ) from error
+    except Exception as error:
+        raise _not_imported(name, error) from error
+
+
+def _not_imported(name: str, error: Exception) -> ArdorError:
+    words = " ".join(str(error).split())
+    return ArdorError(
+        f"module '{name}' cannot be imported: {type(error).__name__}: {words:.200}",
+        f"try it yourself: python -c 'import {name}'",
+    )
 
 
 def name_of(cls: type) -> str:

@@ -144,7 +144,7 @@ USAGE = [
     ("run d --epochs x", "'x' is not a valid integer", "see 'ardor run --help'"),
     ("run d --seed 1.5", "'1.5' is not a valid integer", "see 'ardor run --help'"),
     ("run d --set", "Option '--set' requires an argument", "--help'"),
-    ("list", "Choose from: methods, spaces, architectures, data", "see 'ardor list --help'"),
+    ("list", "Choose from: methods, spaces, architectures, networks", "see 'ardor list --help'"),
     ("list qqq", "'qqq' is not one of 'methods'", "see 'ardor list --help'"),
     ("compare", "Missing argument 'RUN...'", "see 'ardor compare --help'"),
     ("predict run", "Missing argument 'IMAGES...'", "see 'ardor predict --help'"),

@@ -420,7 +420,6 @@ def broken(image: Any, classes: int) -> nn.Module:
         (unchecked_type, "has a setting of a type that cannot be checked"),
         (broken, "build of '.*test_module' fails: TypeError: "),
         (lambda image, classes: None, "gives None; must be a module"),
-        (row(nn.ReLU), "has no choices"),
         (row(two, channels=5), "forward of .* fails: RuntimeError"),
         (row(lambda: two("a.b")), "name 'a.b' of a choice must be text without dots"),
         (row(lambda: two("")), "name '' of a choice must be text"),

@@ -22,6 +22,9 @@ def catalogue(what: str) -> dict[str, str]:
         return {name: first_line(inspect.getmodule(methods.find(name))) for name in methods.names()}
     if what == "spaces":
         return {name: first_line(inspect.getmodule(spaces.find(name))) for name in spaces.names()}
+    if what == "networks":
+        each = {name: inspect.getmodule(spaces.find(name)) for name in spaces.networks()}
+        return {name: first_line(module) for name, module in each.items()}
     if what == "exporters":
         found = {name: exporters.find(name) for name in exporters.names()}
         return {name: first_line(inspect.getmodule(type(one))) for name, one in found.items()}

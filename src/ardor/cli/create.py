@@ -1,6 +1,7 @@
 """Commands that make a run and go on with it."""
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from ardor.architecture import Architecture
     from ardor.cli.screen import Screen
     from ardor.pipeline.plan import Layers
+
+
+# A network that a person has named stays as large as it is, unless they ask for less.
+AS_IT_IS = {"train": {"max_weights": 0}, "prune": {"within": 0.0}}
 
 
 def creating(made: Command) -> Command:
@@ -77,8 +82,8 @@ def creating(made: Command) -> Command:
     "--architecture",
     type=FOLDER,
     metavar="RUN|FILE|NAME",
-    help="Train this one, found on whatever images, and search none; "
-    "see 'ardor list architectures'.",
+    help="Train this one, found on whatever images, and search none: of 'ardor list "
+    "architectures', 'ardor list networks', or a module of yours, lab.nets:build.",
 )
 @bounding
 @creating
@@ -132,7 +137,11 @@ def _where_found(found: "Architecture | None") -> list[dict[str, Any]]:
     if found is None:
         return []
     settings = {name: value for name, value in found.settings if name not in SIZES}
-    return [{"space": {"name": found.space, **settings}, "train": {"start": "scratch"}}]
+    own: dict[str, Any] = {
+        "space": {"name": found.space, **settings},
+        "train": {"start": "scratch"},
+    }
+    return [own] if found.kept else [own, AS_IT_IS]
 
 
 def _layers(given: dict[str, Any], found: "Architecture | None" = None) -> "Layers":
@@ -141,12 +150,21 @@ def _layers(given: dict[str, Any], found: "Architecture | None" = None) -> "Laye
     from ardor.settings.merge import merge, read
     from ardor.settings.presets import preset
 
+    network = found is not None and not found.kept
     layers = [preset(given["preset"])] if "preset" in given else []
+    if network:  # of a preset, its space is of no use
+        layers = [_without_space(layer) for layer in layers]
     layers += [read(given["file"])] if "file" in given else []
     typed: dict[str, Any] = functools.reduce(merge, _typed(given), {})
     discover.trust(_modules(typed))
-    usual = over_usual(*layers, typed)
-    return (*usual[: -1 - len(layers)], *_where_found(found), *layers, typed)
+    layers.append(typed)
+    # Settings of a network's space are no sign that another space or method is searched.
+    usual = over_usual(*(_without_space(layer) if network else layer for layer in layers))
+    return (*usual[: -len(layers)], *_where_found(found), *layers)
+
+
+def _without_space(layer: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in layer.items() if name not in ("space", "network")}
 
 
 def _modules(typed: dict[str, Any]) -> list[str]:
@@ -182,7 +200,8 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
 
     layers: list[dict[str, Any]] = []
     layers += [{name: given[name]} for name in ("seed", "device") if name in given]
-    layers += [{name: {"name": given[name]}} for name in ("method", "space") if name in given]
+    layers += [{"method": {"name": given["method"]}}] if "method" in given else []
+    layers += [{"space": {"name": discover.module_of(given["space"])}}] if "space" in given else []
     if "epochs" in given:
         layers.append({stage: {"epochs": given["epochs"]} for stage in ("search", "train")})
     if "shrink" in given:

@@ -10,7 +10,7 @@ from ardor import discover
 from ardor.cli.options import FOLDER, answering, changing, cli, trusting
 from ardor.cli.work import architecture_of, command, continued_by, screen_of
 
-LISTS = ["methods", "spaces", "architectures", "data", "exporters", "presets"]
+LISTS = ["methods", "spaces", "architectures", "networks", "data", "exporters", "presets"]
 LISTS += ["settings", "benches"]
 
 

@@ -34,6 +34,8 @@ NO_ROOM = "s"  # a strength for which 80 columns are too few: that something fel
 def shown(content: Mapping[str, Any], *, every: bool, runners_up: int | None) -> Group:
     """The cells of an architecture file, and `runners_up` others if it is not None."""
     choices = choices_of(content)
+    if not choices and not content.get("kept"):
+        return Group(f"{content.get('space')} is a network: nothing in it was chosen")
     cells = architecture_table(content, choices, every=every)
     lost = pruned(
         Architecture.from_json(content), choices, strengths_of(content), fell_with(content)

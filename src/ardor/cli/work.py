@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ardor.errors import Interrupted
+from ardor import discover
+from ardor.errors import Interrupted, unknown
 
 if TYPE_CHECKING:
     from ardor.cli.screen import Screen
@@ -69,12 +70,22 @@ def following(run: "Run", stage: str) -> str:
 
 
 def architecture_of(path: Path) -> Any:
-    """The content of an architecture's file, or of the one in a run folder; or that of a name."""
+    """The content of an architecture's file, or of the one in a run folder; or that of a name.
+
+    A name is also a network's, or a module's that builds one: typing it is trusting it.
+    """
     from ardor import spaces
     from ardor.runtime.files import read_json
 
-    if str(path) in spaces.named():
+    names = [*spaces.named(), *spaces.networks()]
+    if str(path) in names:
         return spaces.known(str(path)).to_json()
+    if not path.exists() and path.suffix != ".json" and len(path.parts) == 1:
+        module = discover.module_of(str(path))
+        if not discover.is_dotted(module):
+            raise unknown("architecture", str(path), names)
+        discover.trust([module])
+        return spaces.known(module).to_json()
     return read_json(path / "architecture.json" if path.is_dir() else path)
 
 

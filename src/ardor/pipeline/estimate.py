@@ -20,6 +20,7 @@ from ardor.data import Dataset, Images
 from ardor.models.scores import logits_of
 from ardor.pipeline.plan import Plan, likeliest, planned
 from ardor.pipeline.resolve import (
+    check_choices,
     check_epochs,
     check_scratch,
     final_space,
@@ -46,6 +47,7 @@ def estimate(
 ) -> dict[str, Any]:
     """Seconds and memory of search and training, if they are among the stages; writes nothing."""
     plan = Plan(*resolved(layers))
+    check_choices(plan.config, stages)
     if plan.config.time:
         plan = planned(layers, plan.config, plan.images, stages, given)
     config, images = plan.config, plan.images

@@ -36,9 +36,10 @@ class Taken(ArdorError):
 
 
 def free_folder(config: Config) -> Path:
-    """The first of runs/DATA-METHOD-1, -2, ... that is free."""
+    """The first of runs/DATA-METHOD-1, -2, ... that is free; of a network, runs/DATA-NETWORK-1."""
     name, number = os.path.basename(os.path.abspath(config.data.source)), 1
-    while (folder := Path("runs") / f"{name}-{config.method['name']}-{number}").exists():
+    how = config.method if searched_space(config).choices else config.space
+    while (folder := Path("runs") / f"{name}-{how['name']}-{number}").exists():
         number += 1
     return folder
 

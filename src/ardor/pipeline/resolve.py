@@ -203,6 +203,18 @@ def check_ensemble(config: Config) -> None:
         )
 
 
+def check_choices(config: Config, stages: Collection[str]) -> None:
+    """An ArdorError where a space is to be searched that leaves nothing to choose."""
+    name = config.space["name"]
+    if "search" in stages and not searched_space(config).choices:
+        raise ArdorError(
+            f"the space '{name}' has no choices: there is nothing to search",
+            f"train it: ardor run DATA --architecture {name}; make it smaller: "
+            f"ardor compress {name} --data DATA; or put an ardor.LayerChoice, InputChoice or "
+            "WidthChoice into it",
+        )
+
+
 def check_epochs(config: Config, stages: Collection[str]) -> None:
     """An ArdorError where one of these stages is to learn something, but has no epochs."""
     found = methods.find(config.method["name"])

@@ -32,6 +32,7 @@ from ardor.pipeline.folder import (
 from ardor.pipeline.plan import Plan, left_for_training, planned
 from ardor.pipeline.record import Record
 from ardor.pipeline.resolve import (
+    check_choices,
     check_epochs,
     check_images,
     check_scratch,
@@ -86,6 +87,7 @@ class Run:
             check_free(Path(folder))
         clock = clock or clock_from_now()
         plan = Plan(*resolved(layers))
+        check_choices(plan.config, stages)
         if plan.config.time:
             plan = planned(layers, plan.config, plan.images, stages, given)
         config = plan.config

@@ -100,7 +100,8 @@ def _named(space: str | Build | None) -> list[Layer]:
     """The setting that names a space; whoever gives a module or function here trusts it."""
     if space is None:
         return []
-    name = space if isinstance(space, str) else discover.name_of(spaces.of_function(space))
+    typed = space if isinstance(space, str) else discover.name_of(spaces.of_function(space))
+    name = discover.module_of(typed)
     if discover.is_dotted(name):
         discover.trust([name])
     return [{"space": {"name": name}}]

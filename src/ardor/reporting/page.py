@@ -55,6 +55,7 @@ def report(run: Path, choices: Sequence[Choice] = ()) -> str:
         strengths=list(strength_tables(*known, found.strengths, fell)),
         meanings=meanings(found.strengths),
         stages=_courses(found),
+        searched=bool(found.epochs.get("search")),
         warnings=list(_warnings(found)),
         taken_out=list(taken_out(found.epochs.get("search", []))),
         **_pruning(found),
@@ -78,7 +79,9 @@ def _template() -> Template:
 
 
 def _title(found: Run, run: Path) -> str:
-    method, data = (_name(found.config.get(key)) for key in ("method", "data"))
+    network = found.architecture is not None and not found.architecture.kept
+    how = "space" if network else "method"
+    method, data = (_name(found.config.get(key)) for key in (how, "data"))
     if method and data:
         return f"{method} on {data}"
     return method or data or run.resolve().name
@@ -122,7 +125,7 @@ def _known(found: Run) -> tuple[Architecture, Sequence[Choice], Probabilities]:
 
 def _found(found: Run) -> dict[str, Any]:
     """The drawing, the kept edges and the candidates that were ranked."""
-    if found.architecture is None:
+    if found.architecture is None or not found.architecture.kept:
         return {"drawing": None, "edges": [], "candidates": [], "others": []}
     drawn = picture(*_known(found), found.fell_with)
     # Below that share of its natural width the drawing scrolls: its text would be too small.

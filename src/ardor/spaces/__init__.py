@@ -11,7 +11,7 @@ from ardor.architecture import Architecture
 from ardor.errors import ArdorError
 from ardor.layers.norms import complete_, norms_of
 from ardor.settings.fields import complete
-from ardor.spaces import _named
+from ardor.spaces import _named, _networks
 from ardor.spaces._base import Net, Space, foreign, mean_score
 from ardor.spaces._function import built_in
 from ardor.spaces._function import of_function as _of_function
@@ -28,6 +28,7 @@ __all__ = [
     "names",
     "network",
     "network_of",
+    "networks",
     "of",
     "of_function",
 ]
@@ -46,7 +47,7 @@ def find(name: str) -> type[Space]:
             "the space is a function that was written in a script or notebook, and is gone with it",
             "put the function 'build' into a module that can be imported, such as lab/mine.py",
         )
-    here = sys.modules[__name__]
+    here = _networks if name in networks() else sys.modules[__name__]
     return discover.find(here, name, Space, otherwise=built_in)  # type: ignore[type-abstract]
 
 
@@ -64,6 +65,11 @@ def names() -> list[str]:
     return discover.names(sys.modules[__name__])
 
 
+def networks() -> list[str]:
+    """The networks that come with Ardor: spaces without choices."""
+    return discover.names(_networks)
+
+
 def make(name: str, settings: dict[str, Any]) -> Space:
     """The space `name` with these settings, each checked against its fields."""
     cls = find(name)
@@ -76,7 +82,12 @@ def named() -> dict[str, str]:
 
 
 def known(name: str) -> Architecture:
-    """The architecture of a name; what follows from images is as they usually are."""
+    """The architecture of a name; what follows from images is as they usually are.
+
+    A network, or a module of one's own that builds one, is an architecture that decides nothing.
+    """
+    if name in networks() or discover.is_dotted(name):
+        return Architecture.of(name, {}, {})
     content = _named.content(name)
     space = {**content["space"]}
     return _named.kept(make(space.pop("name"), space), content["kept"])

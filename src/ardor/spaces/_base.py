@@ -159,6 +159,11 @@ class Space(ABC):
     def check(self, architecture: Architecture) -> None:
         """An ArdorError unless `architecture` decides exactly the choices of this space."""
         expected = {choice.name: set(choice.options) for choice in self.choices}
+        if expected and not architecture.kept:
+            raise ArdorError(
+                f"'{architecture.space}' is no network: it has choices, which are not decided",
+                f"search them: --space {architecture.space}",
+            )
         strange = set(architecture.options).symmetric_difference(expected)
         if strange:
             raise foreign(f"choice '{min(strange)}' is not in both")

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic.errors import PydanticUserError
 
+from ardor.discover import BUILD
 from ardor.errors import ArdorError
 from ardor.settings.fields import of as fields_of
 from ardor.spaces._base import Space
 from ardor.spaces._module import ModuleSpace
 
-BUILD = "build"
 PLAIN = (bool, int, float, str)
 OWN = {one.name for one in fields(Space)} - {"auxiliary"}  # of every space
 

@@ -52,12 +52,7 @@ def unnumbered(space: "ModuleSpace") -> ModuleNet:
 
 
 def check_decisions(space: str, decisions: Mapping[str, list[Decision]]) -> None:
-    """An ArdorError unless there are choices, alike where they share a name."""
-    if not decisions:
-        raise ArdorError(
-            f"the space '{space}' has no choices",
-            "put an ardor.LayerChoice, InputChoice or WidthChoice into the module",
-        )
+    """An ArdorError unless choices are alike where they share a name."""
     for name, same in decisions.items():
         if len({(decision.kind, decision.options) for decision in same}) > 1:
             raise ArdorError(
