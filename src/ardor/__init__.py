@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ardor.models.model import Model
     from ardor.pipeline.open import load
     from ardor.pipeline.run import Run
-    from ardor.pipeline.verbs import resume, run, search, train
+    from ardor.pipeline.verbs import compress, resume, run, search, train
     from ardor.runtime.progress import Progress
     from ardor.settings.presets import preset
     from ardor.spaces import Net, Space
@@ -43,6 +43,7 @@ _HOMES = {
     "Run": "pipeline.run",
     "Space": "spaces",
     "WidthChoice": "layers.choices",
+    "compress": "pipeline.verbs",
     "load": "pipeline.open",
     "preset": "settings.presets",
     "resume": "pipeline.verbs",
@@ -70,6 +71,7 @@ __all__ = [
     "Space",
     "WidthChoice",
     "__version__",
+    "compress",
     "load",
     "preset",
     "resume",

@@ -4,7 +4,7 @@ Libraries are imported inside the commands: 'ardor --help' must not wait for tor
 """
 
 # Commands are listed in the order of these imports.
-from ardor.cli import create, stages, inspect  # isort: skip
+from ardor.cli import create, stages, compress, inspect  # isort: skip
 from ardor.cli.options import cli
 
-__all__ = ["cli", "create", "inspect", "stages"]
+__all__ = ["cli", "compress", "create", "inspect", "stages"]

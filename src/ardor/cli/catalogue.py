@@ -9,6 +9,8 @@ from pydantic import BaseModel
 
 from ardor import data, methods, spaces
 from ardor.models import exporters
+from ardor.pruning import priors
+from ardor.pruning.groups import KINDS
 from ardor.settings import fields, sections
 from ardor.settings.presets import presets
 
@@ -25,6 +27,10 @@ def catalogue(what: str) -> dict[str, str]:
     if what == "networks":
         each = {name: inspect.getmodule(spaces.find(name)) for name in spaces.networks()}
         return {name: first_line(module) for name, module in each.items()}
+    if what == "priors":
+        return {name: first_line(inspect.getmodule(priors.find(name))) for name in priors.names()}
+    if what == "groups":
+        return dict(KINDS)
     if what == "exporters":
         found = {name: exporters.find(name) for name in exporters.names()}
         return {name: first_line(inspect.getmodule(type(one))) for name, one in found.items()}

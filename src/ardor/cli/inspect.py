@@ -11,7 +11,7 @@ from ardor.cli.options import FOLDER, answering, changing, cli, trusting
 from ardor.cli.work import architecture_of, command, continued_by, screen_of
 
 LISTS = ["methods", "spaces", "architectures", "networks", "data", "exporters", "presets"]
-LISTS += ["settings", "benches"]
+LISTS += ["priors", "groups", "settings", "benches"]
 
 
 @cli.command()

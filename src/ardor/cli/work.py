@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from ardor.cli.screen import Screen
     from ardor.pipeline.run import Run
 
-LONG = {"train": "training", "prune": "pruning"}  # stages that take a while
+LONG = {
+    "train": "training",
+    "prune": "pruning",
+    "compress": "compressing",
+}  # stages that take a while
 
 
 def command() -> str:

@@ -76,3 +76,12 @@ def multiply_adds(net: nn.Module, shape: tuple[int, int, int]) -> int:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         copied(torch.zeros(1, *shape, device="meta"))
     return int(counter.get_total_flops()) // 2
+
+
+def layers(net: nn.Module) -> dict[str, dict[str, int]]:
+    """The outputs of each convolution and linear map, and its weights that are not zero."""
+    found = {n: m for n, m in net.named_modules() if isinstance(m, (nn.Conv2d, nn.Linear))}
+    return {
+        name: {"outputs": len(layer.weight), "weights": int(layer.weight.count_nonzero())}
+        for name, layer in found.items()
+    }

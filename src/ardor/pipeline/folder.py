@@ -9,6 +9,8 @@ from typing import Any
 from ardor import spaces
 from ardor.architecture import Architecture, not_one
 from ardor.errors import ArdorError
+from ardor.models.card import card
+from ardor.models.model import Model
 from ardor.pipeline.resolve import searched_space
 from ardor.reporting.evaluation import FILE as EVALUATION
 from ardor.runtime.files import check_links, new_folder, read_json, read_object, write_json
@@ -17,11 +19,13 @@ from ardor.settings.merge import reopened
 from ardor.settings.sections import Config
 
 STAGES = ("search", "train", "prune", "export", "evaluate", "report")
+COMPRESSING = ("train", "compress", "export", "evaluate", "report")  # of a network one has
 # Stage -> the file that it writes; that of evaluate is for the report, its figures are metrics.
 WRITTEN = {
     "search": "architecture.json",
     "train": "trained/model.safetensors",
     "prune": "model/model.safetensors",
+    "compress": "model/model.safetensors",
     "export": "export/exports.json",
     "evaluate": EVALUATION,
     "report": "report.html",
@@ -66,10 +70,13 @@ def make(
     command: str,
     settings: Mapping[str, Any],
     architecture: Mapping[str, Any] | None,
+    trained: Model | None = None,
 ) -> None:
-    """A new folder with config.json, and with an architecture where one is given."""
+    """A new folder with config.json, and with an architecture and a network where one is given."""
     try:
         with new_folder(folder) as filling:
+            if trained:
+                trained.save(filling / "trained", card=card("trained", trained))
             if architecture:
                 write_json(filling / "architecture.json", architecture)
             write_json(filling / "config.json", {**about(command), **settings})
@@ -104,11 +111,11 @@ def read(folder: Path) -> tuple[Config, tuple[str, ...], str]:
 
 def checked_stages(stages: Any, path: Path) -> tuple[str, ...]:
     """The stages in a config file; an ArdorError where one is unknown, or there are none."""
-    strange = [s for s in stages if s not in STAGES] if isinstance(stages, list) else [stages]
+    strange = [s for s in stages if s not in WRITTEN] if isinstance(stages, list) else [stages]
     if strange or not stages:
         held = repr(strange[0]) if strange else "none"
         raise ArdorError(
-            f"stages in '{path}' hold {held}; must be of {', '.join(STAGES)}",
+            f"stages in '{path}' hold {held}; must be of {', '.join(WRITTEN)}",
             "put back what Ardor wrote there",
         )
     return tuple(stages)

@@ -16,7 +16,8 @@ from ardor.runtime.device import Runtime
 from ardor.settings.sections import Config
 from ardor.training.train import TrainLoop, split_validation
 
-Layers = tuple[Mapping[str, Any], ...]
+Layer = Mapping[str, Any]
+Layers = tuple[Layer, ...]
 
 # Without a time: as long as so many passes over the images take, but no longer than a person waits.
 USUAL, SHORTEST, LONGEST = 100, 60.0, 900.0  # passes; seconds

@@ -7,6 +7,8 @@ from typing import Any
 from ardor import data, methods, spaces
 from ardor.errors import ArdorError
 from ardor.models import exporters
+from ardor.pruning import priors
+from ardor.pruning.groups import check_kinds
 from ardor.pruning.threshold import usual
 from ardor.runtime.device import find_device
 from ardor.settings.fields import complete
@@ -150,6 +152,8 @@ def completed(config: Config) -> Config:
     check_start(config)
     check_ensemble(config)
     check_formats(config)
+    check_kinds(config.compress.groups)
+    priors.find(config.compress.prior)
     named = {
         "space": {"name": config.space["name"], **space},
         "method": {"name": config.method["name"], **method},
@@ -229,6 +233,16 @@ def check_epochs(config: Config, stages: Collection[str]) -> None:
             "train.epochs = 0 must be at least 1 with train.start = 'scratch'",
             "give --epochs 1 or more, or use the network as its search leaves it: "
             "--set train.start=search",
+        )
+
+
+def check_held_out(config: Config, stages: Collection[str]) -> None:
+    """An ArdorError where a network is to keep its accuracy, and no images are there to see it."""
+    if "compress" in stages and not config.compress.sized and not config.train.validation:
+        raise ArdorError(
+            "train.validation = 0 must be above 0: what is lost is seen on held-out images",
+            "hold some out: --set train.validation=0.1; or say how small the network is to be: "
+            "--times-smaller 10",
         )
 
 

@@ -34,6 +34,7 @@ from ardor.pipeline.record import Record
 from ardor.pipeline.resolve import (
     check_choices,
     check_epochs,
+    check_held_out,
     check_images,
     check_scratch,
     final_space,
@@ -45,10 +46,13 @@ from ardor.runtime.files import clean
 from ardor.runtime.lock import hold
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
 from ardor.runtime.tensors import load as load_tensors
-from ardor.settings.sections import Config
+from ardor.settings.sections import CompressConfig, Config
 from ardor.training.start import own
 
-__all__ = ["STAGES", "Run"]
+__all__ = ["STAGES", "Opened", "Run"]
+
+# An architecture, images, and settings of a normalisation -> the network that a person has of it.
+Opened = Callable[[Architecture, data.Dataset, CompressConfig], Model]
 
 
 @dataclass
@@ -72,15 +76,16 @@ class Run:
         command: str = "python",
         stages: tuple[str, ...] = STAGES,
         given: Architecture | None = None,
+        trained: Opened | None = None,
         trust: Sequence[str] = (),
         clock: Callable[[], float] | None = None,
     ) -> "Run":
         """A new folder with every setting resolved and checked; never one that exists.
 
         Without a name the folder is the first free one of runs/DATA-METHOD-N. With `given`, an
-        architecture found on any images, nothing is searched. A method or space that is a module
-        of your own is imported if `trust` names it. The time of a run counts from when `clock`
-        began.
+        architecture found on any images, nothing is searched; with `trained`, its network, nothing
+        is trained. A method or space that is a module of your own is imported if `trust` names it.
+        The time of a run counts from when `clock` began.
         """
         discover.trust(trust)
         if folder is not None:
@@ -92,6 +97,7 @@ class Run:
             plan = planned(layers, plan.config, plan.images, stages, given)
         config = plan.config
         check_epochs(config, stages)
+        check_held_out(config, stages)
         if given:
             check_scratch(config)
         while True:
@@ -99,8 +105,13 @@ class Run:
             run = cls(place, config, stages, data.place_of(config.data.source), clock=clock)
             run.dataset, run.said = plan.images, plan.said
             content = {"stages": stages, **run._settings()}
+            model = (
+                trained(run.space().adopted(given), plan.images, config.compress)
+                if trained and given
+                else None
+            )
             try:
-                make(place, command, content, run._adopted(given) if given else None)
+                make(place, command, content, run._adopted(given) if given else None, model)
             except Taken:
                 if folder is not None:
                     raise  # otherwise someone else was quicker, and the next one is free
@@ -109,8 +120,7 @@ class Run:
 
     def _adopted(self, given: Architecture) -> dict[str, Any]:
         """The content of architecture.json where an architecture is given."""
-        space = self.space()
-        return {**space.adopted(given).to_json(), "choices": choices_to_json(space.choices)}
+        return {**given.to_json(), "choices": choices_to_json(self.space().choices)}
 
     @classmethod
     def open(cls, folder: Path | str, trust: Sequence[str] = ()) -> "Run":

@@ -17,6 +17,7 @@ from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
 from ardor.pipeline import evaluation
 from ardor.pipeline.changes import CHANGEABLE
+from ardor.pipeline.compress_stage import compressed
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.members import members
 from ardor.pipeline.prune_stage import smaller
@@ -33,6 +34,7 @@ from ardor.training.train import train as train_network
 
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
+SMALLER = {"prune": "tune", "compress": "compress"}  # stages that write `model`, and their loops
 # Metrics of an earlier pruning and of what came after it, by how they begin.
 SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_")
 DERIVED = (*SCORED, "onnx_", "latency_")
@@ -49,6 +51,7 @@ def do(run: Run, stage: str) -> None:
         "search": search,
         "train": train,
         "prune": prune,
+        "compress": compress,
         "export": export,
         "evaluate": evaluate,
         "report": report,
@@ -59,13 +62,13 @@ def do(run: Run, stage: str) -> None:
             if stage in CHANGEABLE:
                 run.write_config()  # while marked unfinished: an older result has other settings
             found = steps[stage](run)
-        if stage == "prune":
-            forget_after(run, stage)
+        if stage in SMALLER:
+            forget_after(run)
         if stage in DROPPED:
             run.record.drop(DROPPED[stage])
         run.record.add(stage, **found, stages={stage: cost})
-        if stage == "prune":
-            run.drop_checkpoints("tune")
+        if stage in SMALLER:
+            run.drop_checkpoints(SMALLER[stage])
 
 
 def search(run: Run) -> Figures:
@@ -106,6 +109,13 @@ def prune(run: Run) -> Figures:
     """Zeroes weights that are only noise, removes channels without effect, and fine-tunes."""
     small, facts = smaller(run)
     ensemble.save([small, *members(run)], run.folder / "model")
+    return facts
+
+
+def compress(run: Run) -> Figures:
+    """Takes out groups of weights while the network learns on."""
+    small, facts = compressed(run)
+    small.save(run.folder / "model", card=card("model", small))
     return facts
 
 
@@ -209,12 +219,10 @@ def report(run: Run) -> Figures:
     return {}
 
 
-def forget_after(run: Run, stage: str) -> None:
-    """Removes the results of later stages after a stage has been done anew."""
-    later = STAGES[STAGES.index(stage) + 1 :]
+def forget_after(run: Run) -> None:
+    """Removes the results of later stages after the network has been made smaller anew."""
+    later = STAGES[STAGES.index("prune") + 1 :]
     for each in later:
-        if each in WRITTEN:
-            (run.folder / WRITTEN[each]).unlink(missing_ok=True)
-    if "export" in later:
-        shutil.rmtree(run.folder / "export", ignore_errors=True)
+        (run.folder / WRITTEN[each]).unlink(missing_ok=True)
+    shutil.rmtree(run.folder / "export", ignore_errors=True)
     run.record.drop(DERIVED)

@@ -1,4 +1,4 @@
-"""The functions `ardor.run`, `search`, `train` and `resume`, which do what the commands do."""
+"""The functions `ardor.run`, `search`, `train`, `compress` and `resume`, as the commands."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +10,7 @@ from torch import nn
 from ardor import discover, spaces
 from ardor.models.model import Model
 from ardor.pipeline.changes import changed
+from ardor.pipeline.given import given, layers_for
 from ardor.pipeline.resolve import over_usual
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
@@ -77,6 +78,49 @@ def train(
         for stage in STAGES[STAGES.index("train") :]:
             do(begun, stage)
     return begun.model()
+
+
+def compress(
+    network: nn.Module | str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    *settings: Layer,
+    weights: str | os.PathLike[str] | None = None,
+    prior: str = "",
+    groups: Sequence[str] = (),
+    keep_accuracy: float = 0.0,
+    max_params: int = 0,
+    max_macs: int = 0,
+    times_smaller: float = 0.0,
+    folder: str | os.PathLike[str] | None = None,
+    trust: Sequence[str] = (),
+    on_progress: Watcher = unwatched,
+) -> Run:
+    """Makes a network that one has smaller; `run.model().net.module` is the smaller module.
+
+    The network is a module, which stays as it is, the folder of a run or model, or a name: of one
+    of `ardor list networks`, or of a module of your own, "lab.nets:build", with its weights in a
+    safetensors file. What has no weights is trained first. It becomes as small as it is asked to
+    be: to keep an accuracy on held-out images, in percent, or to have at most so many parameters or
+    multiply-adds, or so many times fewer parameters; what is 0 is not asked for. If nothing is, it
+    loses no more than half a percent of accuracy. A module's run is continued by the same call with
+    its folder.
+    """
+    found = given(network, None if weights is None else Path(weights), trust)
+    asked = {
+        "prior": prior,
+        "groups": tuple(groups),
+        "keep_accuracy": keep_accuracy,
+        "max_params": max_params,
+        "max_macs": max_macs,
+        "times_smaller": times_smaller,
+    }
+    typed = {"compress": {name: value for name, value in asked.items() if value}}
+    layers = layers_for(found, (*settings, typed, {"data": {"source": os.fspath(data)}}))
+    place = None if folder is None else Path(folder)
+    if isinstance(network, nn.Module) and place is not None and (place / "config.json").exists():
+        return resume(Run.open(place, trust), on_progress=on_progress)
+    made = Run.create(place, *layers, **found.creating, trust=trust)
+    return resume(made, on_progress=on_progress)
 
 
 def resume(

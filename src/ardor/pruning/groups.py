@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from ardor.errors import unknown
+from ardor.errors import ArdorError, unknown
 from ardor.pruning.channels import ties
 from ardor.pruning.dead_weights import reads
 from ardor.pruning.trace import Step, layers_of, trace
@@ -60,17 +60,15 @@ class Groups:
         return {name: padded[index] for name, index in self.index.items()}
 
 
-def weights_of(net: nn.Module) -> dict[str, nn.Parameter]:
+def weights_of(net: nn.Module) -> dict[str, Tensor]:
     """The weights of convolutions and linear maps, by layer: those that can leave."""
-    named = net.named_modules()
-    return {name: m.weight for name, m in named if isinstance(m, (nn.Conv2d, nn.Linear))}
+    found = {n: m for n, m in net.named_modules() if isinstance(m, (nn.Conv2d, nn.Linear))}
+    return {name: layer.weight for name, layer in found.items()}
 
 
 def groups_of(net: nn.Module, shape: Sequence[int], kinds: Sequence[str]) -> list[Groups]:
     """The groups of a network, for each of these kinds."""
-    for kind in kinds:
-        if kind not in KINDS:
-            raise unknown("kind of group", kind, KINDS)
+    check_kinds(kinds)
     steps = trace(net, shape)
     made = {
         "filters": lambda: by_channel(net, steps, "filters"),
@@ -81,6 +79,15 @@ def groups_of(net: nn.Module, shape: Sequence[int], kinds: Sequence[str]) -> lis
     return [groups for groups in found if groups.count]
 
 
+def check_kinds(kinds: Sequence[str]) -> None:
+    """An ArdorError if there is none, or one that is not known."""
+    if not kinds:
+        raise ArdorError("compress.groups = [] must name what leaves", f"one of {', '.join(KINDS)}")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise unknown("kind of group", kind, KINDS)
+
+
 def by_channel(net: nn.Module, steps: Sequence[Step], kind: str) -> Groups:
     """The weights that make each channel, or that read it; channels that must stay have none."""
     layers = layers_of(net)
@@ -88,7 +95,8 @@ def by_channel(net: nn.Module, steps: Sequence[Step], kind: str) -> Groups:
     of = torch.split(tied, [step.width for step in steps])
     bound = [fixed(step, own, of) for step, own in zip(steps, of, strict=True)]
     number = numbers(tied, torch.cat(bound))
-    index, shifts = {}, {}
+    index: dict[str, Tensor] = {}
+    shifts: dict[str, Tensor] = {}
     for step, own in zip(steps, of, strict=True):
         if step.kind in ("conv", "depthwise"):
             ends = [1] * (layers[step.layer].weight.dim() - 2)
@@ -104,7 +112,7 @@ def by_channel(net: nn.Module, steps: Sequence[Step], kind: str) -> Groups:
 
 def numbers(tied: Tensor, bound: Tensor) -> Tensor:
     """The number of a group for every tie; what is bound has that after the last."""
-    free = tied.unique()
+    free = torch.unique(tied)
     free = free[~torch.isin(free, bound)]
     number = torch.full((int(tied.max()) + 1,), len(free))
     number[free] = torch.arange(len(free))

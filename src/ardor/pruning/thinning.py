@@ -117,7 +117,7 @@ def ranked(prior: Prior) -> list[Tensor]:
     open_ = (~leaves & ~stays).nonzero()[:, 0]
     ranks[open_[every[open_].argsort(stable=True)]] = torch.arange(1, len(open_) + 1)
     ranks[stays] = STAYS
-    return list(ranks.split([len(each) for each in relevance]))
+    return list(torch.split(ranks, [len(each) for each in relevance]))
 
 
 def best(groups: Groups, relevance: Tensor) -> Tensor:

@@ -57,6 +57,18 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, facts
 
 
+def load_any(path: Path) -> dict[str, Tensor]:
+    """The tensors of any safetensors file; an ArdorError for a file that is none."""
+    try:
+        return _read(path)[1]
+    except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
+        raise ArdorError(
+            f"cannot read weights from '{path}': {reason(error)}",
+            "write them with safetensors.torch.save_file(module.state_dict(), PATH); files that "
+            "can run code when they are read are not opened",
+        ) from error
+
+
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The header of a safetensors file, and its tensors."""
     with opened(path, most=sys.maxsize), safetensors.safe_open(path, framework="pt") as file:

@@ -14,6 +14,7 @@ from ardor.settings.sections import (
     LONGEST,
     METHOD,
     SECTIONS,
+    CompressConfig,
     Config,
     PruneConfig,
     SearchConfig,
@@ -84,6 +85,9 @@ def _left_to_time(layer: Mapping[str, Any]) -> Mapping[str, Any]:
     limits = {
         "search": checked("search", SearchConfig, _only(layer.get("search", {}), "time")).time,
         "train": checked("train", TrainConfig, _only(layer.get("train", {}), "time")).time,
+        "compress": checked(
+            "compress", CompressConfig, _only(layer.get("compress", {}), "time")
+        ).time,
     }
     for section, limit in limits.items():
         if limit and "epochs" not in layer.get(section, {}):

@@ -121,7 +121,9 @@ class CompressConfig(Settings):
     strength: Rate = 1e-4  # of the prior laplace: lambda, against the nll of an image
     epochs: int = Field(default=20, ge=0, le=LONGEST)
     time: Time = 0.0  # it ends within it, e.g. "20m"; it decides the epochs; 0: no limit
-    rate: Rate = 1e-3  # of learning, where it begins
+    optimiser: Literal["adam", "sgd", "adamw"] = "adam"
+    rate: Rate = 1e-3  # of learning, where it begins; it falls along a cosine
+    weight_decay: Amount = 0.0
     average: Share = 0.99  # momentum of the mean of weights over steps; 0: no mean
     cycles: Count = 10  # in which groups leave, between two of which what is left learns
     settle: Share = 0.5  # of the epochs, at the end, in which nothing leaves any more
@@ -130,6 +132,8 @@ class CompressConfig(Settings):
     max_macs: int = Field(default=0, ge=0, le=10**15)  # multiply-adds of an image; 0 is off
     times_smaller: Amount = 0.0  # so many times fewer parameters that are not zero; 0 is off
     within: Share = 0.005  # without any of these the smallest that loses no more accuracy than this
+    mean: tuple[float, ...] = ()  # of a module's own normalisation, of 0 to 1; of the images if ()
+    std: tuple[float, ...] = ()
 
     @property
     def sized(self) -> bool:

@@ -1,5 +1,7 @@
 """Spaces: lists of choices, and the nets that are built from them; found by name."""
 
+import copy
+import hashlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +33,7 @@ __all__ = [
     "networks",
     "of",
     "of_function",
+    "of_module",
 ]
 
 # Spaces that a person has given as functions, by their modules: no file can name one of these.
@@ -42,10 +45,11 @@ def find(name: str) -> type[Space]:
     """The space of that name, or of a user's own dotted module: a class, or a function `build`."""
     if name in _given:
         return _given[name]
-    if name == SCRIPT:
+    if name.partition(".")[0] == SCRIPT:
         raise ArdorError(
-            "the space is a function that was written in a script or notebook, and is gone with it",
-            "put the function 'build' into a module that can be imported, such as lab/mine.py",
+            "the network was built in a script or notebook, and is gone with it",
+            "put a function 'build' into a module that can be imported, such as lab/mine.py; or "
+            "give the module once more: ardor.load(folder, module=...)",
         )
     here = _networks if name in networks() else sys.modules[__name__]
     return discover.find(here, name, Space, otherwise=built_in)  # type: ignore[type-abstract]
@@ -58,6 +62,20 @@ def of_function(function: Callable[..., Any]) -> type[Space]:
     if discover.is_dotted(made.name):
         discover.trust([made.name])
     return made
+
+
+def of_module(module: nn.Module) -> type[Space]:
+    """The space of a module that is at hand: without choices, and copied where it is built."""
+
+    def build(image: tuple[int, int, int], classes: int) -> nn.Module:
+        return copy.deepcopy(module)
+
+    shapes = [(name, tuple(tensor.shape)) for name, tensor in module.state_dict().items()]
+    digest = hashlib.sha256(repr(shapes).encode()).hexdigest()[:8]
+    # The same module has the same name in another process, where it is given once more.
+    build.__module__ = f"{SCRIPT}.{type(module).__name__}_{digest}"
+    build.__doc__ = f"{type(module).__name__}, as it was given."
+    return of_function(build)
 
 
 def names() -> list[str]:

@@ -185,7 +185,8 @@ class CompressLoop(TrainLoop):
         """How large the network may be in the end."""
         times = self.whole.params / self.asked.times_smaller if self.asked.times_smaller else inf
         params = min(self.asked.max_params or inf, times, self.whole.params)
-        return Sizes(int(params), min(self.asked.max_macs or inf, self.whole.macs))
+        macs = min(self.asked.max_macs or inf, self.whole.macs)
+        return Sizes(int(params), int(macs))
 
     def hold(self) -> None:
         if not self.settling:
@@ -204,7 +205,7 @@ class CompressLoop(TrainLoop):
         names, weights = zip(*self.thinning.prior.weights.items(), strict=True)
         sums = [torch.zeros_like(weight) for weight in weights]
         self.net.eval()
-        for pixels in picked.split(self.size):
+        for pixels in torch.split(picked, self.size):
             logits = self.net(self.normalise(self.runtime.images(pixels)))
             for total, found in zip(sums, sampled_diagonal(logits, weights, 1), strict=True):
                 total += found

@@ -13,9 +13,10 @@ def find(name: str) -> type[Prior]:
     """The prior of that name, or of a user's own dotted module."""
     if not discover.is_dotted(name) and name not in names():
         raise unknown("prior", name, names())
-    return discover.find(sys.modules[__name__], name, Prior)  # type: ignore[type-abstract]
+    module = name.replace("-", "_")
+    return discover.find(sys.modules[__name__], module, Prior)  # type: ignore[type-abstract]
 
 
 def names() -> list[str]:
     """The priors that come with Ardor."""
-    return discover.names(sys.modules[__name__])
+    return [name.replace("_", "-") for name in discover.names(sys.modules[__name__])]

@@ -31,11 +31,14 @@ class Magnitude(Prior):
             here = alone.sizes(self.weights) > 0
             totals[here] += lamp(squares[here])
             layers += here
-        return totals / layers
+        found: Tensor = totals / layers
+        return found
 
 
 def lamp(squares: Tensor) -> Tensor:
     """Each square over the sum of those that are no smaller; of equals, the first is smaller."""
     ordered, order = squares.sort(stable=True)
     rest = ordered.flip(0).cumsum(0).flip(0)
-    return torch.empty_like(squares).index_put((order,), ordered / rest.clamp_min(1e-30))
+    scores = torch.empty_like(squares)
+    scores[order] = ordered / rest.clamp_min(1e-30)
+    return scores
