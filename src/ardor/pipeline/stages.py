@@ -15,7 +15,7 @@ from ardor.models.card import card
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
-from ardor.pipeline import evaluation
+from ardor.pipeline import evaluation, teaching
 from ardor.pipeline.changes import CHANGEABLE
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.members import members
@@ -34,7 +34,8 @@ from ardor.training.train import train as train_network
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Metrics of an earlier pruning and of what came after it, by how they begin.
-SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_")
+TEACHER = ("teacher_accuracy", "teacher_agreement")
+SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_", *TEACHER)
 DERIVED = (*SCORED, "onnx_", "latency_")
 # Stage -> metrics that it may leave out when it is done again.
 DROPPED = {
@@ -75,7 +76,7 @@ def search(run: Run) -> Figures:
     space = run.space()
     method = methods.make(run.config.method["name"], space, unnamed(run.config.method))
     found = search_space(
-        space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
+        space, method, run.images.train, run.config.search, run=run.folder, runtime=runtime
     )
     save(run.folder / SEARCHED, found.weights, {})
     write(
@@ -88,6 +89,7 @@ def search(run: Run) -> Figures:
 
 def train(run: Run) -> Figures:
     """Trains the network: new weights, or those of the search."""
+    figures = teaching.told(run.dataset.train, run.on_progress)
     runtime = run.runtime()
     model = train_network(
         run.network,
@@ -97,9 +99,10 @@ def train(run: Run) -> Figures:
         run=run.folder,
         runtime=runtime,
         searched=run.learned(run.network),
+        unlabelled=run.dataset.unlabelled,
     )
     model.cpu().save(run.folder / "trained", card=card("trained", model))
-    return {}
+    return figures
 
 
 def prune(run: Run) -> Figures:
@@ -111,7 +114,7 @@ def prune(run: Run) -> Figures:
 
 def export(run: Run) -> Figures:
     """Writes the network in every format of export.formats, each checked on training images."""
-    model, images = run.plain(), run.dataset.train.pixels[:CHECKED_IMAGES]
+    model, images = run.plain(), run.images.train.pixels[:CHECKED_IMAGES]
     trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
     formats = dict.fromkeys(run.config.export.formats)
     exports = [exporters.export(name, model, images) for name in formats]
@@ -172,6 +175,7 @@ def evaluate(run: Run) -> Figures:
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
         **({"ensemble_networks": count} if count > 1 else {}),
+        **teaching.agreement(logits, images),
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
     }
 
