@@ -28,7 +28,13 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
     """The smaller network, and its sizes beside those of the one that was given."""
     given, asked = run.trained(), run.config.compress
     masked, points = compress(
-        given, run.dataset.train, settings(run), asked, run=run.folder, runtime=run.runtime()
+        given,
+        run.dataset.train,
+        settings(run),
+        asked,
+        run=run.folder,
+        runtime=run.runtime(),
+        unlabelled=run.dataset.unlabelled,
     )
     small = compact(masked)
     write_json(

@@ -15,7 +15,7 @@ from ardor.models.card import card
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
-from ardor.pipeline import evaluation
+from ardor.pipeline import evaluation, teaching
 from ardor.pipeline.changes import CHANGEABLE
 from ardor.pipeline.compress_stage import compressed
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
@@ -36,7 +36,8 @@ Figures = dict[str, float]
 CHECKED_IMAGES = 64
 SMALLER = {"prune": "tune", "compress": "compress"}  # stages that write `model`, and their loops
 # Metrics of an earlier pruning and of what came after it, by how they begin.
-SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_")
+TEACHER = ("teacher_accuracy", "teacher_agreement")
+SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_", *TEACHER)
 DERIVED = (*SCORED, "onnx_", "latency_")
 # Stage -> metrics that it may leave out when it is done again.
 DROPPED = {
@@ -78,7 +79,7 @@ def search(run: Run) -> Figures:
     space = run.space()
     method = methods.make(run.config.method["name"], space, unnamed(run.config.method))
     found = search_space(
-        space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
+        space, method, run.images.train, run.config.search, run=run.folder, runtime=runtime
     )
     save(run.folder / SEARCHED, found.weights, {})
     write(
@@ -91,6 +92,7 @@ def search(run: Run) -> Figures:
 
 def train(run: Run) -> Figures:
     """Trains the network: new weights, or those of the search."""
+    figures = teaching.told(run.dataset.train, run.on_progress)
     runtime = run.runtime()
     model = train_network(
         run.network,
@@ -100,9 +102,10 @@ def train(run: Run) -> Figures:
         run=run.folder,
         runtime=runtime,
         searched=run.learned(run.network),
+        unlabelled=run.dataset.unlabelled,
     )
     model.cpu().save(run.folder / "trained", card=card("trained", model))
-    return {}
+    return figures
 
 
 def prune(run: Run) -> Figures:
@@ -114,14 +117,15 @@ def prune(run: Run) -> Figures:
 
 def compress(run: Run) -> Figures:
     """Takes out groups of weights while the network learns on."""
+    figures = teaching.told(run.dataset.train, run.on_progress)
     small, facts = compressed(run)
     small.save(run.folder / "model", card=card("model", small))
-    return facts
+    return {**facts, **figures}
 
 
 def export(run: Run) -> Figures:
     """Writes the network in every format of export.formats, each checked on training images."""
-    model, images = run.plain(), run.dataset.train.pixels[:CHECKED_IMAGES]
+    model, images = run.plain(), run.images.train.pixels[:CHECKED_IMAGES]
     trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
     formats = dict.fromkeys(run.config.export.formats)
     exports = [exporters.export(name, model, images) for name in formats]
@@ -182,6 +186,7 @@ def evaluate(run: Run) -> Figures:
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
         **({"ensemble_networks": count} if count > 1 else {}),
+        **teaching.agreement(logits, images),
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
     }
 

@@ -49,6 +49,17 @@ class Fitting(Settings):
     augment: tuple[Augmentation, ...] = ("crop",)  # "mirror": flip, if classes survive it
 
 
+class TeacherConfig(Settings):
+    """A pretrained model that the final network learns from, beside the labels."""
+
+    model: str = ""  # an ONNX file; "": no teacher
+    classes: str = ""  # a TOML or JSON file, its outputs to our classes; "": they are ours
+    unlabelled: str = ""  # images without labels, a folder or .npz, to learn from it alone
+    input: Literal["auto", "pixels", "unit", "centred", "imagenet"] = "auto"  # pixels it takes
+    temperature: float = Field(default=4.0, ge=0.1, le=100)  # its answers are softened by
+    share: float = Field(default=0.5, ge=0, le=1)  # of its answer, beside an image's label
+
+
 class SearchConfig(Fitting):
     """The search: weights and gates of the supernet."""
 
@@ -162,6 +173,7 @@ class Config(Settings):
     train: TrainConfig = TrainConfig()
     prune: PruneConfig = PruneConfig()
     compress: CompressConfig = CompressConfig()
+    teacher: TeacherConfig = TeacherConfig()
     export: ExportConfig = ExportConfig()
 
     @property
@@ -176,5 +188,6 @@ SECTIONS: Mapping[str, type[Settings]] = {
     "train": TrainConfig,
     "prune": PruneConfig,
     "compress": CompressConfig,
+    "teacher": TeacherConfig,
     "export": ExportConfig,
 }

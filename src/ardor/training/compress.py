@@ -46,12 +46,13 @@ def compress(
     *,
     run: Path,
     runtime: Runtime,
+    unlabelled: Images | None = None,
 ) -> tuple[Model, Points]:
     """A network of plain weights, zero where they have left, and the networks on the way to it.
 
     The given one stays as it is. Continues from the newest checkpoint in `run`, if there is one.
     """
-    parts = split_validation(images, config, runtime.seed)
+    parts = split_validation(images, config, runtime.seed, unlabelled)
     loop = CompressLoop(model, parts, config, asked, run, runtime)
     with runtime.signals():
         loop.run()
