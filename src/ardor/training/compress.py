@@ -1,8 +1,8 @@
 """Making a trained network smaller: it learns on, under a prior, while groups of weights leave.
 
 One loop for every prior. The network learns in cycles; after each, the prior is fitted again, and
-the least relevant groups leave. How many is said in one of two ways: so small in the end, by equal
-factors from cycle to cycle; or as small as an accuracy allows, by trial. In the last part nothing
+the least relevant groups leave. How many is said in one of two ways: so small in the end, by factors
+that come ever closer to one; or as small as an accuracy allows, by trial. In the last part nothing
 leaves, and what is left learns as plain weights.
 """
 
@@ -178,7 +178,8 @@ class CompressLoop(TrainLoop):
     def wanted(self, number: int) -> Sizes:
         """How large the network may be in a cycle."""
         if self.asked.sized:
-            return self.whole.towards(self.end, number / self.asked.cycles)
+            # Fast at first and then ever slower: the less there is, the more each group tells.
+            return self.whole.towards(self.end, 1 - (1 - number / self.asked.cycles) ** 2)
         return Sizes(round(self.stage.facts["trial"] * self.now.params), self.whole.macs)
 
     @property
