@@ -116,7 +116,7 @@ def test_it_is_not_searched(dry: list[str]) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("resnet21", "unknown architecture 'resnet21'"),
+        ("resnet21", "no file 'resnet21', and no architecture of that name"),
         ("own.nets:make", "the function 'make' of 'own.nets:make' must be 'build'"),
         ("nets:build", "the module 'nets' must be in a folder"),
         ("own.gone", "no module 'own.gone'"),
