@@ -112,6 +112,8 @@ def test_zero_channels_leave_and_nothing_else_changes(name: str, tmp_path: Path)
     small = compact(model)
     pixels = torch.randn(5, *model.shape)
     assert torch.allclose(small(pixels), model(pixels), atol=1e-5)
+    exact, finer = copy.deepcopy(model).double(), pixels.double()
+    assert torch.allclose(compact(exact)(finer), exact(finer), atol=1e-12)
     assert {n: widths(layer)[1] for n, layer in layers_of(small.net).items()} == expected
     assert left_alone(model.net, model.shape) == []
     small.save(tmp_path, card="")

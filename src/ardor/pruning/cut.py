@@ -161,7 +161,7 @@ def _check_runs(net: Net, shape: tuple[int, int, int], path: Path) -> None:
 def run(net: Net, shape: tuple[int, int, int]) -> None:
     """Has a blank image go through, where nothing is computed: what does not fit fails."""
     copied = copy.deepcopy(net).to("meta").eval()
-    copied(torch.zeros(1, *shape, device="meta"))
+    copied(torch.zeros(1, *shape, device="meta", dtype=next(net.parameters()).dtype))
 
 
 def strange(path: Path, reason: str) -> ArdorError:
