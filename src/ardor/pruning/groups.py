@@ -4,7 +4,7 @@ What depends on each other is one group: a channel that several layers make, bec
 are added, or that several read, is made and read everywhere or nowhere.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from ardor.errors import ArdorError, unknown
 from ardor.pruning.channels import ties
-from ardor.pruning.dead_weights import reads
 from ardor.pruning.trace import Step, layers_of, trace
 
 KINDS: Mapping[str, str] = {
@@ -154,18 +153,19 @@ def shape_of(kind: str, weight: Tensor) -> tuple[int, ...]:
 def by_layer(net: nn.Module, steps: Sequence[Step]) -> Groups:
     """A group for each layer without which images still get through to the answer."""
     index: dict[str, Tensor] = {}
-    layers = layers_of(net)
-    named = {step.layer for step in steps if step.kind == "conv"}
-    there = {name: layers[name].weight for name in layers if name in named}
-    before = {name: weight.detach().clone() for name, weight in there.items()}
-    try:
-        for name, weight in there.items():
-            weight.data = torch.zeros_like(before[name])
-            if reads(steps, layers)[0].any():
-                index[name] = torch.full((1,) * weight.dim(), len(index))
-            else:
-                weight.data = before[name]
-    finally:
-        for name, weight in there.items():
-            weight.data = before[name]
+    weights = weights_of(net)
+    gone = {name for name, weight in weights.items() if not weight.any()}
+    for name in (step.layer for step in steps if step.kind == "conv"):
+        if get_through(steps, gone | {name}):
+            gone.add(name)
+            index[name] = torch.full((1,) * weights[name].dim(), len(index))
     return Groups("layers", index, len(index))
+
+
+def get_through(steps: Sequence[Step], gone: Collection[str]) -> bool:
+    """Whether an image has an effect on the answer where these layers give nothing."""
+    reached: list[bool] = []
+    for step in steps:
+        given = step.layer not in gone and any(reached[at] for at in step.inputs)
+        reached.append(step.kind == "input" or given)
+    return reached[-1]

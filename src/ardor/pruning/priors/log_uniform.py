@@ -30,4 +30,6 @@ class LogUniform(Prior):
         means = {name: weight.detach().square() for name, weight in self.weights.items()}
         noise = {name: torch.zeros_like(mean) for name, mean in means.items()}
         noise |= {name: layer.variance() for name, layer in self._noisy[0].items()}
-        return [(each.sums(means) / each.sums(noise)).log() for each in self.groups]
+        ratios = [(each.sums(means) / each.sums(noise)).log() for each in self.groups]
+        # Where nothing is left, and no noise either, there is nothing of use.
+        return [ratio.where(~ratio.isnan(), -torch.inf) for ratio in ratios]
