@@ -34,7 +34,8 @@ from ardor.training.train import train as train_network
 
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
-SMALLER = {"prune": "tune", "compress": "compress"}  # stages that write `model`, and their loops
+# Stages that write `model`, and their loops.
+SMALLER = {"prune": ("tune",), "compress": ("compress", "tune")}
 # Metrics of an earlier pruning and of what came after it, by how they begin.
 TEACHER = ("teacher_accuracy", "teacher_agreement")
 SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_", *TEACHER)
@@ -68,8 +69,8 @@ def do(run: Run, stage: str) -> None:
         if stage in DROPPED:
             run.record.drop(DROPPED[stage])
         run.record.add(stage, **found, stages={stage: cost})
-        if stage in SMALLER:
-            run.drop_checkpoints(SMALLER[stage])
+        for loop in SMALLER.get(stage, ()):
+            run.drop_checkpoints(loop)
 
 
 def search(run: Run) -> Figures:

@@ -133,11 +133,11 @@ class CompressConfig(Settings):
     epochs: int = Field(default=20, ge=0, le=LONGEST)
     time: Time = 0.0  # it ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     optimiser: Literal["adam", "sgd", "adamw"] = "adam"
-    rate: Rate = 1e-3  # of learning, where it begins; it falls along a cosine
+    rate: Rate = 1e-3  # of learning; after the last cycle it falls along a cosine
     weight_decay: Amount = 0.0
     average: Share = 0.99  # momentum of the mean of weights over steps; 0: no mean
     cycles: Count = 10  # in which groups leave, between two of which what is left learns
-    settle: Share = 0.5  # of the epochs, at the end, in which nothing leaves any more
+    settle: Share = 0.5  # of the epochs, in which what is left is trained by itself, at the end
     keep_accuracy: Accuracy = 0.0  # the smallest network that is this accurate; 0 is off
     max_params: int = Field(default=0, ge=0, le=10**12)  # not zero, at most; 0 is off
     max_macs: int = Field(default=0, ge=0, le=10**15)  # multiply-adds of an image; 0 is off

@@ -1,9 +1,8 @@
 """Making a trained network smaller: it learns on, under a prior, while groups of weights leave.
 
 One loop for every prior. The network learns in cycles; after each, the prior is fitted again, and
-the least relevant groups leave. How many is said in one of two ways: so small in the end, by factors
-that come ever closer to one; or as small as an accuracy allows, by trial. In the last part nothing
-leaves, and what is left learns as plain weights.
+the least relevant groups leave. How many is said in one of two ways: so small in the end, by
+factors that come ever closer to one; or as small as an accuracy allows, by trial.
 """
 
 import copy
@@ -31,7 +30,8 @@ from ardor.training.optimise import rate_at
 from ardor.training.train import TrainLoop, split_validation
 
 BEGIN = 0.05  # of the progress: when the first groups leave
-FULL = 0.3  # of the time in which groups leave: when the KL has reached its weight
+FULL = 0.3  # of the progress: when the KL has reached its weight
+END = 0.95  # of the progress: when the last groups leave
 TRIAL = 0.7  # while an accuracy is to be kept, a network loses so much of its parameters at once
 CURVED = 5000  # images that the curvature is of
 
@@ -118,15 +118,15 @@ class CompressLoop(TrainLoop):
         """The size of the network as it is."""
         return Sizes(*self.stage.facts["size"])
 
-    @property
-    def settling(self) -> bool:
-        """Whether nothing leaves any more."""
-        return self.stage.facts["cycle"] > self.asked.cycles  # type: ignore[no-any-return]
-
     def cycle_at(self, progress: float) -> int:
-        """How many cycles have begun: none until `BEGIN`, one more than all when it settles."""
-        share = (progress - BEGIN) / (1 - self.asked.settle - BEGIN)
-        return 0 if share < 0 else 1 + min(self.asked.cycles, int(share * self.asked.cycles))
+        """How many cycles have begun: none until `BEGIN`, all at `END`."""
+        share = (progress - BEGIN) / (END - BEGIN)
+        return 0 if share < 0 else min(self.asked.cycles, 1 + int(share * (self.asked.cycles - 1)))
+
+    def finish_epoch(self) -> None:
+        if self.stage.timetable.ends_with(self.stage.epoch):
+            self.judge()
+        super().finish_epoch()
 
     def step(self, images: Images) -> None:
         due = self.cycle_at(self.stage.progress)
@@ -139,10 +139,9 @@ class CompressLoop(TrainLoop):
         """Judges what the last cycle has left, fits the prior, and lets groups leave."""
         if number:
             self.judge()
-        if not self.settling:
-            self.thinning.prior.refit(self.curvature)
-            if number:
-                self.thin(number)
+        self.thinning.prior.refit(self.curvature)
+        if number:
+            self.thin(number)
 
     def judge(self) -> None:
         """Scores what the last cycle has left, and goes back where it is not accurate enough."""
@@ -191,15 +190,11 @@ class CompressLoop(TrainLoop):
         return Sizes(int(params), int(macs))
 
     def hold(self) -> None:
-        if not self.settling:
-            self.thinning.prior.after_step(rate_at(self.config, self.stage.progress))
+        self.thinning.prior.after_step(rate_at(self.config, self.stage.progress))
         self.thinning.hold()
 
     def kl_counts(self) -> float:
-        if self.settling:
-            return 0.0
-        full = FULL * (1 - self.asked.settle)
-        return self.config.kl * min(1.0, self.stage.progress / full)
+        return self.config.kl * min(1.0, self.stage.progress / FULL)
 
     def curvature(self) -> Mapping[str, Tensor]:
         """The curvature of an image's nll in each weight, on some training images."""

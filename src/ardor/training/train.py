@@ -69,6 +69,7 @@ def tune(
     net = copy.deepcopy(model.net)
     loop = TrainLoop(model.architecture, parts, config, run, runtime, learned=net, name="tune")
     loop.unpruned = [weight.detach() != 0 for weight in loop.weights]
+    loop.normalise = copy.deepcopy(model.normalise).to(runtime.device)
     with runtime.signals():
         loop.run()
     return Model(net.cpu(), model.normalise, model.architecture, model.classes).eval()
