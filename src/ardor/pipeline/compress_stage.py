@@ -32,14 +32,21 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
 
     Once nothing leaves any more, what is left learns by itself: a small network is trained faster.
     """
-    given, data = run.trained(), run.dataset
+    given, images, more = run.trained(), run.dataset.train, run.dataset.unlabelled
     first, then = parts(run)
-    more = {"run": run.folder, "runtime": run.runtime(), "unlabelled": data.unlabelled}
-    masked, points = compress(given, data.train, first, run.config.compress, **more)
+    masked, points = compress(
+        given,
+        images,
+        first,
+        run.config.compress,
+        run=run.folder,
+        runtime=run.runtime(),
+        unlabelled=more,
+    )
     small = compact(masked)
     difference = checked_difference(run, masked, small)
     if then.epochs and run.config.compress.settle:
-        small = compact(tune(small, data.train, then, **{**more, "runtime": run.runtime()}))
+        small = tune(small, images, then, run=run.folder, runtime=run.runtime(), unlabelled=more)
     curve = {"format": FORMAT, "images": "held-out", "points": points}
     write_json(run.folder / "curve.json", curve)
     write_json(run.folder / LAYERS, {"format": FORMAT, "layers": rows(given, small)})
