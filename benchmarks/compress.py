@@ -42,7 +42,7 @@ class Part:
 
 PARTS = {
     "lenet": Part(
-        train={**PLAIN, "epochs": 30, "average": 0.999},
+        train={**PLAIN, "epochs": 20, "average": 0.999},
         compress={"epochs": 60},
         cases={
             "LeNet-300-100, 60 times": ("lenet300", {"groups": ["weights"], "times_smaller": 60}),
