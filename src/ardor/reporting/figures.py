@@ -11,8 +11,8 @@ from ardor.reporting.read import Run
 STAGES = {
     "search": "Search",
     "train": "Training",
-    "tune": "Fine-tuning",
     "compress": "Compressing",
+    "tune": "Fine-tuning",
 }
 
 

@@ -1,6 +1,5 @@
 """The report of a run: the values that the template shows, section by section, from its files."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,7 @@ from ardor.reporting.charts import charts
 from ardor.reporting.drawing import picture
 from ardor.reporting.fallen import fallen, pruned
 from ardor.reporting.figures import STAGES, cards, costs
-from ardor.reporting.format import count, number, operation, percent, setting
+from ardor.reporting.format import count, number, operation, percent, said, setting
 from ardor.reporting.prior import prior
 from ardor.reporting.quality import quality
 from ardor.reporting.read import Run, read
@@ -33,8 +32,6 @@ from ardor.reporting.svg import render, stylesheet
 
 _APART = ("format", "command", "versions", "place")  # entries of config.json that are not settings
 _CANDIDATES = 10
-# The name of a module that was given in a script: its class, and what tells it from others.
-_AT_HAND = re.compile(r"^__main__\.(\w+)_[0-9a-f]{8}$")
 
 
 def report(run: Path, choices: Sequence[Choice] = ()) -> str:
@@ -96,7 +93,7 @@ def _name(section: Any) -> str:
     if not isinstance(section, Mapping):
         return str(section) if section else ""
     if section.get("name"):
-        return _AT_HAND.sub(r"\1", str(section["name"]))
+        return said(str(section["name"]))
     source = str(section.get("source") or section.get("path") or "")
     return Path(source).name or source
 
@@ -104,7 +101,7 @@ def _name(section: Any) -> str:
 def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
-    sentences = [f"{said[:1].upper()}{said[1:]}." for said in found.warnings]
+    sentences = [f"{each[:1].upper()}{each[1:]}." for each in found.warnings]
     sentences += compression.sentences(found.metrics, found.config)
     architecture, choices, shares = _known(found)
     kept = architecture.options
