@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from ardor.models.card import GIVEN, Origin, smaller
 from ardor.models.model import Model
 from ardor.models.sizes import layers, nonzero_parameters
 from ardor.models.smaller import compact
@@ -73,6 +74,16 @@ def parts(run: Run) -> tuple[TrainConfig, TrainConfig]:
         config.model_copy(update={**leaving, "average": asked.average}),
         config.model_copy(update={**settling, "average": 0.0}),
     )
+
+
+def origins(run: Run) -> tuple[Origin | None, Origin | None]:
+    """Where the network that was made smaller and the one before are from, for their cards."""
+    asked = run.config.compress
+    if "compress" not in run.stages:
+        return None, None
+    known = "train" in run.stages
+    now = smaller(run.trained(), asked.prior, asked.groups, known=known)
+    return now, None if known else GIVEN
 
 
 def rows(given: Model, small: Model) -> list[dict[str, object]]:

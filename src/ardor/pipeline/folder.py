@@ -9,7 +9,7 @@ from typing import Any
 from ardor import spaces
 from ardor.architecture import Architecture, not_one
 from ardor.errors import ArdorError
-from ardor.models.card import card
+from ardor.models.card import GIVEN, card
 from ardor.models.model import Model
 from ardor.pipeline.resolve import searched_space
 from ardor.reporting.evaluation import FILE as EVALUATION
@@ -76,7 +76,7 @@ def make(
     try:
         with new_folder(folder) as filling:
             if trained:
-                trained.save(filling / "trained", card=card("trained", trained))
+                trained.save(filling / "trained", card=card("trained", trained, origin=GIVEN))
             if architecture:
                 write_json(filling / "architecture.json", architecture)
             write_json(filling / "config.json", {**about(command), **settings})

@@ -17,7 +17,7 @@ from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
 from ardor.pipeline import evaluation, teaching
 from ardor.pipeline.changes import CHANGEABLE
-from ardor.pipeline.compress_stage import compressed
+from ardor.pipeline.compress_stage import compressed, origins
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.members import members
 from ardor.pipeline.prune_stage import smaller
@@ -120,14 +120,14 @@ def compress(run: Run) -> Figures:
     """Takes out groups of weights while the network learns on."""
     figures = teaching.told(run.dataset.train, run.on_progress)
     small, facts = compressed(run)
-    small.save(run.folder / "model", card=card("model", small))
+    small.save(run.folder / "model", card=card("model", small, origin=origins(run)[0]))
     return {**facts, **figures}
 
 
 def export(run: Run) -> Figures:
     """Writes the network in every format of export.formats, each checked on training images."""
     model, images = run.plain(), run.images.train.pixels[:CHECKED_IMAGES]
-    trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
+    trained = whole(run) if run.done("prune") else None
     formats = dict.fromkeys(run.config.export.formats)
     exports = [exporters.export(name, model, images) for name in formats]
     table = {one.name: {**one.to_json(), **compared(one, model, trained)} for one in exports}
@@ -136,6 +136,14 @@ def export(run: Run) -> Figures:
             write(filling / name, content)
         write_json(filling / "exports.json", {"format": FORMAT, "exports": table})
     return onnx_figures(table["onnx"]) if "onnx" in table else {}
+
+
+def whole(run: Run) -> Model:
+    """The network before it was made smaller, of plain weights."""
+    found = run.trained()
+    if "compress" in run.stages and not found.variational:
+        return found  # one that was given may have fewer channels than its architecture
+    return pruned(found, float("inf"))
 
 
 def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
@@ -170,6 +178,7 @@ def evaluate(run: Run) -> Figures:
     which, images = scored_images(run)
     logits = answers(run, run.plain(), images)
     results, count = {"": scored(logits, images)}, 1
+    now, then = origins(run)
     if run.done("prune"):
         place = run.folder / "model"
         first, *others = ensemble.load(place, ensemble.saved(place)).models
@@ -177,12 +186,12 @@ def evaluate(run: Run) -> Figures:
         if others:
             each = [logits, *(answers(run, other, images) for other in others)]
             results["ensemble_"] = scored(ensemble.together(each), images)
-        results["trained_"] = scored(
-            answers(run, pruned(run.trained(), float("inf")), images), images
-        )
-        write(place / "README.md", card("model", first, results[""], which, together=count))
+        results["trained_"] = scored(answers(run, whole(run), images), images)
+        text = card("model", first, results[""], which, together=count, origin=now)
+        write(place / "README.md", text)
     before = results.get("trained_", results[""])
-    write(run.folder / "trained" / "README.md", card("trained", run.trained(), before, which))
+    text = card("trained", run.trained(), before, which, origin=then)
+    write(run.folder / "trained" / "README.md", text)
     evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),

@@ -149,6 +149,7 @@ class CompressLoop(TrainLoop):
             return
         found = self.score(self.average.net if self.average else self.net)
         self.points.append({**asdict(self.now), **{n: found[n] for n in ("accuracy", "nll")}})
+        self.stage.tell(in_words(self.points))
         if self.asked.sized or self.now == self.whole:
             return
         if found["accuracy"] >= self.stage.facts["least"]:
@@ -207,3 +208,13 @@ class CompressLoop(TrainLoop):
             for total, found in zip(sums, sampled_diagonal(logits, weights, 1), strict=True):
                 total += found
         return {name: total / len(picked) for name, total in zip(names, sums, strict=True)}
+
+
+def in_words(points: Points) -> str:
+    """The network that the last cycle has left; before the first one it is whole."""
+    now, cycle = points[-1], len(points) - 1
+    return (
+        f"{f'after cycle {cycle}' if cycle else 'before it gets smaller'}: "
+        f"{now['params']:,} parameters, {now['macs']:,} multiply-adds, "
+        f"held-out accuracy {100 * now['accuracy']:.1f} %"
+    )
