@@ -158,6 +158,7 @@ def evaluate(run: Run) -> Figures:
     which, images = scored_images(run)
     logits = answers(run, run.plain(), images)
     results, count = {"": scored(logits, images)}, 1
+    agrees = teaching.agreement(logits, images)
     if run.done("prune"):
         place = run.folder / "model"
         first, *others = ensemble.load(place, ensemble.saved(place)).models
@@ -168,14 +169,15 @@ def evaluate(run: Run) -> Figures:
         results["trained_"] = scored(
             answers(run, pruned(run.trained(), float("inf")), images), images
         )
-        write(place / "README.md", card("model", first, results[""], which, together=count))
+        measured = {**results[""], **agrees}
+        write(place / "README.md", card("model", first, measured, which, together=count))
     before = results.get("trained_", results[""])
     write(run.folder / "trained" / "README.md", card("trained", run.trained(), before, which))
     evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
         **({"ensemble_networks": count} if count > 1 else {}),
-        **teaching.agreement(logits, images),
+        **agrees,
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
     }
 
