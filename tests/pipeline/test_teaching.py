@@ -18,8 +18,10 @@ from ardor.data import Dataset, load, with_unlabelled
 from ardor.data.check import check
 from ardor.errors import ArdorError, Interrupted
 from ardor.models.teacher import Teacher
-from ardor.pipeline import stages, teaching
-from ardor.pipeline.run import Run
+from ardor.pipeline import asking, stages, teaching
+from ardor.pipeline.plan import Work
+from ardor.pipeline.resolve import resolved
+from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.verbs import resume
 from ardor.runtime.device import Runtime
 from ardor.runtime.progress import Progress
@@ -102,7 +104,12 @@ def test_other_images_another_model_or_another_way_to_ask_are_asked_anew(
             png(photos / "dark" / "0.png")
         if change == "model":
             teacher(model, shares=True)
-        learned(photos, tmp_path, model=str(model), input="unit" if change == "input" else "auto")
+        learned(
+            photos,
+            tmp_path / change,
+            model=str(model),
+            input="unit" if change == "input" else "auto",
+        )
         assert asked, change
 
 
@@ -129,19 +136,29 @@ def test_where_images_cannot_be_written_beside_answers_are_kept_in_the_run(
     photos: Path, model: Path, asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Progress] = []
-    save = teaching.save
+    save = asking.save
 
     def no_room(path: Path, *content: object) -> None:
         save(photos / "no" / "0.png" / path.name if path.parent == photos else path, *content)
 
     (photos / "no").write_text("no folder")
-    monkeypatch.setattr(teaching, "save", no_room)
+    monkeypatch.setattr(asking, "save", no_room)
     learned(photos, tmp_path, runtime=Runtime(report=told.append), model=str(model))
     assert any("answers are kept in" in one.note for one in told)
     assert len(kept(tmp_path)) == 1
     asked.clear()
     learned(photos, tmp_path, model=str(model))
     assert asked == []
+
+
+def test_a_teacher_that_has_changed_since_is_not_asked_halfway(
+    photos: Path, model: Path, tmp_path: Path
+) -> None:
+    learned(photos, tmp_path, model=str(model))
+    teacher(model, shares=True)
+    with pytest.raises(ArdorError, match=r"big.onnx' has changed since the run asked it"):
+        learned(photos, tmp_path, model=str(model))
+    learned(photos, tmp_path / "new", model=str(model))
 
 
 def test_what_is_kept_is_no_image_and_no_file_that_is_left_out(
@@ -203,7 +220,8 @@ def test_a_whole_run_with_a_teacher_and_more_images(
 ) -> None:
     more, folder = greys(tmp_path / "more", 9, "x", "y"), tmp_path / "run"
     given = ["--teacher", model, "--unlabelled", more, "--run", folder]
-    said = done("run", photos, *given, *SMALL, "--set", "prune.fine_tune=1")
+    plain = ["--set", "prune.fine_tune=1", "--set", "export.formats=[]"]
+    said = done("run", photos, *given, *SMALL, *plain)
     assert "teacher: right for 100.0% of 12 labelled training images" in said.err
     assert f"images: unlabelled: 18 of {more}" in said.err
     found = json.loads((folder / "metrics.json").read_text())
@@ -214,11 +232,10 @@ def test_a_whole_run_with_a_teacher_and_more_images(
     assert {"train", "tune"} == {one["stage"] for one in steps if "teacher" in one["train"]}
     asked.clear()
     model.unlink()
-    done("evaluate", folder)
     done("prune", folder, "--threshold", "2", "--set", "prune.fine_tune=1")
     assert asked == []
     assert not [name for name in Run.open(folder).metrics if name == "teacher_agreement"]
-    done("resume", folder)
+    done("evaluate", folder)
     assert Run.open(folder).metrics["teacher_accuracy"] == 1.0
 
 
@@ -273,12 +290,16 @@ def test_a_run_from_python_goes_on_where_it_was_stopped(
 
 def test_plans_count_unlabelled_images_as_passes(photos: Path, model: Path, tmp_path: Path) -> None:
     more = greys(tmp_path / "more", 40, "x", "y")
-    say = ["--dry-run", "--json", "--teacher", model]
-    few, many = (
-        json.loads(done("run", photos, *say, *SMALL, "--set", "train.batch=4", *rest).out)
-        for rest in ([], ["--unlabelled", more])
-    )
-    assert few["train"]["steps"] == 2
-    assert many["train"]["steps"] == 22
-    assert many["search"]["steps"] == few["search"]["steps"]
+    given = ["--teacher", model, "--unlabelled", more, "--set", "train.batch=4"]
+    said = json.loads(done("run", photos, "--dry-run", "--json", *given, *SMALL).out)
+    assert said["train"]["steps"] == (10 + 80) // 4
+    assert said["search"]["steps"] == 1  # with none of them
     assert kept(photos) == kept(more) == []
+    config, images = resolved(
+        ({"data": {"source": str(photos)}, "teacher": {"model": str(model)}},)
+    )
+    more_images = teaching.with_unlabelled(images, config.data, TeacherConfig(**{
+        "model": str(model), "unlabelled": str(more)
+    }))  # fmt: skip
+    few, many = (Work(config, found, STAGES, None, 1e-3) for found in (images, more_images))
+    assert few.passes(92.0) / many.passes(92.0) == pytest.approx(92 / 12)
