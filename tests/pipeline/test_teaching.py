@@ -186,6 +186,33 @@ def test_of_several_ways_to_give_pixels_the_one_that_is_right_most_is_taken_and_
     assert "in the order dark, light" in line
 
 
+def test_a_teacher_that_takes_larger_images_sees_the_files_as_large_as_they_are(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes: set[tuple[int, ...]] = set()
+    outputs = Teacher.outputs
+
+    def noted(self: Teacher, pixels: torch.Tensor, scaling: str) -> torch.Tensor:
+        shapes.add(tuple(pixels.shape[1:]))
+        return outputs(self, pixels, scaling)
+
+    large = teacher(model, shape=("n", 3, 16, 16))
+    for name in ("photos/dark", "photos/light", "more"):
+        for number in range(6):
+            values = RNG.integers(0, 50, (20, 20), dtype=np.uint8) + 80 * ("light" in name)
+            png(tmp_path / name / f"{number}.png", image=Image.fromarray(values.astype(np.uint8)))
+    given = {"model": str(large), "unlabelled": str(tmp_path / "more")}
+    data = {"source": str(tmp_path / "photos"), "size": 8}
+    made = Run.create(tmp_path / "run", {"data": data, "teacher": given})
+    monkeypatch.setattr(Teacher, "outputs", noted)
+    found = made.dataset
+    assert shapes == {(3, 16, 16)}
+    assert found.shape == (1, 8, 8)
+    for part in (found.train, found.test):
+        assert part.taught.answers.argmax(1).equal(part.labels)
+    assert len(found.unlabelled.taught.answers) == 6
+
+
 def test_time_left_is_told_while_it_looks_and_a_signal_stops_it(
     photos: Path, model: Path, tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ardor.data import Images
+from ardor.data import Dataset, Images
 from ardor.data.left_out import CACHE
 from ardor.errors import ArdorError, Interrupted
 from ardor.models.outputs import Outputs, are_probabilities, outputs_of
@@ -24,14 +24,23 @@ from ardor.settings.sections import TeacherConfig
 SAMPLE = 256  # images by which the way pixels are brought to a teacher is found
 
 Parts = Mapping[str, Images]
+Again = Callable[[int, int], Dataset]  # all images, read in so many pixels a side and channels
 
 
 class Asking:
     """Asks a teacher of images; opens it only if it must be asked."""
 
-    def __init__(self, config: TeacherConfig, classes: Sequence[str], runtime: Runtime) -> None:
-        self.config, self.classes, self.runtime = config, classes, runtime
+    def __init__(
+        self,
+        config: TeacherConfig,
+        classes: Sequence[str],
+        runtime: Runtime,
+        again: Again | None = None,
+    ) -> None:
+        self.config, self.classes, self.runtime, self.again = config, classes, runtime, again
         self.found: Mapping[str, Any] = {}  # how its input and output are to be taken
+        self.large: Dataset | None = None  # the images in its size
+        self.small = False  # whether these could not be read
         self._mapped: dict[int, Outputs] = {}  # by how many outputs there are
 
     @cached_property
@@ -51,10 +60,28 @@ class Asking:
         for file in files:
             if kept := self.kept(file, key, parts):
                 return kept
-        look = self.found or self.look(parts["train"])
-        found = self.asked(parts, look)
-        self.keep(files, found, {"key": key, "look": look})
+        seen = self.seen(parts)
+        look = self.found or self.look(seen["train"])
+        found = self.asked(seen, look)
+        # What it said of smaller images is for this run alone.
+        self.keep(files[-1:] if self.small else files, found, {"key": key, "look": look})
         return found, look
+
+    def seen(self, parts: Parts) -> Parts:
+        """The images as the teacher is to see them: read again, where it takes larger ones."""
+        own = self.teacher.input
+        first = next(iter(parts.values())).pixels
+        if self.again is None or own.height <= first.shape[2]:
+            return parts
+        try:
+            self.large = self.large or self.again(own.height, own.channels)
+        except ArdorError as error:
+            self.small = True
+            self.tell(f"it sees the images at {first.shape[3]}x{first.shape[2]} pixels: {error}")
+            return parts
+        found = {name: getattr(self.large, name) for name in parts}
+        same = all(found[name].labels.equal(part.labels) for name, part in parts.items())
+        return found if same else parts
 
     def kept(
         self, file: Path, key: str, parts: Parts

@@ -14,7 +14,7 @@ from ardor import data
 from ardor.data import Dataset, Images, Taught
 from ardor.errors import ArdorError
 from ardor.models.teacher import LARGEST
-from ardor.pipeline.asking import Asking, homes
+from ardor.pipeline.asking import Again, Asking, homes
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import read_bytes, read_json, write_json
 from ardor.runtime.progress import Progress
@@ -51,16 +51,22 @@ def check(config: TeacherConfig, images: Dataset) -> None:
 
 
 def taught(
-    images: Dataset, config: TeacherConfig, place: str, folder: Path, runtime: Runtime
+    images: Dataset,
+    config: TeacherConfig,
+    place: str,
+    folder: Path,
+    runtime: Runtime,
+    again: Again | None = None,
 ) -> Dataset:
     """The images with the teacher's answers, from where they are kept, or asked for now.
 
-    `place` is where the images are, "" if nowhere; `folder` is that of the run.
+    `place` is where the images are, "" if nowhere; `folder` is that of the run. Images that were
+    made smaller are read `again` for a teacher that takes larger ones.
     """
     if not config.model:
         return images
     files = remembered(config, folder)
-    asking = Asking(config, images.classes, runtime)
+    asking = Asking(config, images.classes, runtime, again)
     facts = {**files, "names": list(images.classes), "input": config.input}
     labelled = {"train": images.train, "test": images.test}
     found, look = asking.answers(labelled, facts, homes(place, folder))
