@@ -264,6 +264,12 @@ def test_a_whole_run_with_a_teacher_and_more_images(
     assert not [name for name in Run.open(folder).metrics if name == "teacher_agreement"]
     done("evaluate", folder)
     assert Run.open(folder).metrics["teacher_accuracy"] == 1.0
+    shutil.rmtree(more)
+    done("evaluate", folder)
+    assert Run.open(folder).metrics["teacher_accuracy"] == 1.0
+    kept(photos)[0].unlink()
+    assert "teacher: agreement is not measured: cannot read" in done("evaluate", folder).err
+    assert "teacher_accuracy" not in Run.open(folder).metrics
 
 
 def test_searches_and_held_out_images_know_no_unlabelled_ones(

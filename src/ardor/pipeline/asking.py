@@ -166,9 +166,14 @@ class Asking:
                 answers[name] = torch.cat(rows)
         return answers
 
-    def tell(self, note: str) -> None:
+    def tell(self, said: str) -> None:
         """Reports a note."""
-        self.runtime.report(Progress("teacher", 0, 0, 0.0, 0.0, {}, note=note))
+        self.runtime.report(note(said))
+
+
+def note(said: str) -> Progress:
+    """What there is to say of a teacher, as a report."""
+    return Progress("teacher", 0, 0, 0.0, 0.0, {}, note=said)
 
 
 def homes(place: str, folder: Path) -> list[Path]:

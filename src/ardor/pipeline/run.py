@@ -200,7 +200,15 @@ class Run:
 
         The teacher is asked when this is first needed, unless its answers are found.
         """
-        images = teaching.with_unlabelled(self.images, self.config.data, self.teacher)
+        return self._taught(teaching.with_unlabelled(self.images, self.config.data, self.teacher))
+
+    @functools.cached_property
+    def answered(self) -> data.Dataset:
+        """The labelled images alone, with what the teacher says of them, if there is one."""
+        return self._taught(replace(self.images, unlabelled=None))
+
+    def _taught(self, images: data.Dataset) -> data.Dataset:
+        """These images with the teacher's answers."""
         runtime = Runtime(seed=self.config.seed, report=self._report)
         again = self._larger if data.of_pictures(self.place) else None
         return teaching.taught(images, self.teacher, self.place, self.folder, runtime, again)

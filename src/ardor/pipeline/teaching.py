@@ -14,7 +14,7 @@ from ardor import data
 from ardor.data import Dataset, Images, Taught
 from ardor.errors import ArdorError
 from ardor.models.teacher import LARGEST
-from ardor.pipeline.asking import Again, Asking, homes
+from ardor.pipeline.asking import Again, Asking, homes, note
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import read_bytes, read_json, write_json
 from ardor.runtime.progress import Progress
@@ -129,14 +129,14 @@ def told(train: Images, report: Callable[[Progress], None]) -> dict[str, float]:
     if train.taught is None:
         return {}
     right = share_right(train.taught.answers, train.labels)
-    note = f"right for {right:.1%} of {len(train):,} labelled training images"
+    said = f"right for {right:.1%} of {len(train):,} labelled training images"
     chance = 1 / train.taught.answers.shape[1]
     if right < chance + SURE * (chance * (1 - chance) / len(train)) ** 0.5:
-        note += (
+        said += (
             f", no more than chance, {chance:.1%}; is teacher.input wrong, or the order of the "
             "classes? --teacher-classes FILE says which output is which"
         )
-    report(Progress("teacher", 0, 0, 1.0, 0.0, {}, note=note))
+    report(note(said))
     return {"teacher_training_accuracy": right}
 
 
@@ -144,9 +144,9 @@ def agreement(logits: Tensor, images: Images) -> dict[str, float]:
     """How often the network says what its teacher says, and how often that is right."""
     if images.taught is None or not len(images):
         return {}
-    said = images.taught.answers.argmax(1)
+    theirs = images.taught.answers.argmax(1)
     return {
-        "teacher_agreement": share_right(logits, said),
+        "teacher_agreement": share_right(logits, theirs),
         "teacher_accuracy": share_right(images.taught.answers, images.labels),
     }
 
