@@ -19,7 +19,7 @@ from ardor.data.check import check
 from ardor.errors import ArdorError, Interrupted
 from ardor.models.teacher import Teacher
 from ardor.pipeline import asking, stages, teaching
-from ardor.pipeline.plan import Work
+from ardor.pipeline.plan import Work, planned
 from ardor.pipeline.resolve import resolved
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.verbs import resume
@@ -336,3 +336,27 @@ def test_plans_count_unlabelled_images_as_passes(photos: Path, model: Path, tmp_
     }))  # fmt: skip
     few, many = (Work(config, found, STAGES, None, 1e-3) for found in (images, more_images))
     assert few.passes(92.0) / many.passes(92.0) == pytest.approx(92 / 12)
+
+
+def test_a_teacher_that_needs_long_has_time_of_its_own_where_none_was_given(
+    photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = ({"time": "auto", "data": {"source": str(photos)}, "teacher": {"model": str(model)}},)
+    limits = []
+    for long in (0.0, 40.0):
+        monkeypatch.setattr(teaching, "seconds", lambda *_, long=long: long)
+        plan = planned(layers, *resolved(layers), STAGES)
+        limits.append(plan.config.limit)
+        assert ("the teacher looks at the images for 40 s of the training" in plan.said) == (
+            long > 0
+        )
+    assert limits == [60.0, 100.0]
+
+
+def test_the_time_of_a_teacher_is_that_of_all_images(
+    photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teaching, "timed", lambda work: 2.0)
+    images, config = load(str(photos)), TeacherConfig(model=str(model))
+    assert teaching.seconds(config, images) == pytest.approx(2.0 * 16 / 12)
+    assert teaching.seconds(TeacherConfig(), images) == 0.0

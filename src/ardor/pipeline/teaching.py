@@ -15,6 +15,7 @@ from ardor.data import Dataset, Images, Taught
 from ardor.errors import ArdorError
 from ardor.models.teacher import LARGEST
 from ardor.pipeline.asking import Again, Asking, homes, note
+from ardor.runtime.cost import timed
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import read_bytes, read_json, write_json
 from ardor.runtime.progress import Progress
@@ -48,6 +49,17 @@ def check(config: TeacherConfig, images: Dataset) -> None:
     if config.model:
         some = images.train[torch.arange(min(2, len(images.train)))]
         Asking(config, images.classes, Runtime()).look(some)
+
+
+def seconds(config: TeacherConfig, images: Dataset) -> float:
+    """How long a teacher takes to look at all images, by its time for a few; 0 without one."""
+    if not config.model:
+        return 0.0
+    teacher = Asking(config, images.classes, Runtime()).teacher
+    some, way = next(teacher.parts(images.train.pixels)), teacher.scalings(config.input)[0]
+    parts = (images.train, images.test, images.unlabelled)
+    count = sum(len(part) for part in parts if part is not None)
+    return timed(lambda: teacher.outputs(some, way)) * count / len(some)
 
 
 def taught(
