@@ -238,6 +238,7 @@ def test_a_teacher_that_knows_nothing_is_said_to(photos: Path, tmp_path: Path) -
     model = teacher(tmp_path / "bad.onnx", rows=other)
     bad = learned(photos, tmp_path, model=str(model), input="unit")
     assert teaching.told(bad.train, told.append) == {"teacher_training_accuracy": 0.0}
+    assert told[-1].note.startswith("warning: right for 0.0% of 12")
     assert "no more than chance, 50.0%; is teacher.input wrong, or the order" in told[-1].note
     assert teaching.told(load("digits").train, told.append) == {}
 

@@ -100,6 +100,7 @@ class Run:
             run = cls(place, config, stages, data.place_of(config.data.source), clock=clock)
             run.images, run.said = plan.images, plan.said
             content = {"stages": stages, **run._settings()}
+            run.places = content["place"]
             try:
                 make(place, command, content, run._adopted(given) if given else None)
             except Taken:

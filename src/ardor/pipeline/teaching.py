@@ -144,8 +144,8 @@ def told(train: Images, report: Callable[[Progress], None]) -> dict[str, float]:
     said = f"right for {right:.1%} of {len(train):,} labelled training images"
     chance = 1 / train.taught.answers.shape[1]
     if right < chance + SURE * (chance * (1 - chance) / len(train)) ** 0.5:
-        said += (
-            f", no more than chance, {chance:.1%}; is teacher.input wrong, or the order of the "
+        said = (
+            f"warning: {said}, no more than chance, {chance:.1%}; is teacher.input wrong, or the order of the "
             "classes? --teacher-classes FILE says which output is which"
         )
     report(note(said))
