@@ -145,8 +145,8 @@ def told(train: Images, report: Callable[[Progress], None]) -> dict[str, float]:
     chance = 1 / train.taught.answers.shape[1]
     if right < chance + SURE * (chance * (1 - chance) / len(train)) ** 0.5:
         said = (
-            f"warning: {said}, no more than chance, {chance:.1%}; is teacher.input wrong, or the order of the "
-            "classes? --teacher-classes FILE says which output is which"
+            f"warning: {said}, no more than chance, {chance:.1%}; is teacher.input wrong, or the "
+            "order of the classes? --teacher-classes FILE says which output is which"
         )
     report(note(said))
     return {"teacher_training_accuracy": right}
