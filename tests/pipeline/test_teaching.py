@@ -229,6 +229,22 @@ def test_time_left_is_told_while_it_looks_and_a_signal_stops_it(
     assert kept(photos) == []
 
 
+def test_a_teacher_that_was_stopped_goes_on_where_it_was(
+    photos: Path, model: Path, asked: list[int], tmp_path: Path
+) -> None:
+    fixed = str(teacher(model, shape=(2, 1, 8, 8)))
+    whole = learned(photos, tmp_path, model=fixed, input="unit")
+    kept(photos)[0].unlink()
+    with pytest.raises(Interrupted):
+        learned(photos, tmp_path, runtime=stopping_at(7), model=fixed, input="unit")
+    asked.clear()
+    again = learned(photos, tmp_path, model=fixed, input="unit")
+    assert asked == [2] * (6 + 1)  # how it takes pixels, on twelve; and two of sixteen were left
+    assert again.train.taught.answers.equal(whole.train.taught.answers)
+    assert again.test.taught.answers.equal(whole.test.taught.answers)
+    assert kept(tmp_path) == []
+
+
 def test_a_teacher_that_knows_nothing_is_said_to(photos: Path, tmp_path: Path) -> None:
     told: list[Progress] = []
     good = learned(photos, tmp_path, model=str(teacher(tmp_path / "good.onnx")))

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -60,9 +60,9 @@ class Asking:
         for file in files:
             if kept := self.kept(file, key, parts):
                 return kept
-        seen = self.seen(parts)
+        seen, begun = self.seen(parts), homes[-1] / f"{CACHE}teacher-{key[:16]}-begun.safetensors"
         look = self.found or self.look(seen["train"])
-        found = self.asked(seen, look)
+        found = self.asked(seen, look, begun, key)
         # What it said of smaller images is for this run alone.
         self.keep(files[-1:] if self.small else files, found, {"key": key, "look": look})
         return found, look
@@ -91,17 +91,16 @@ class Asking:
             tensors, facts = load(file)
         except ArdorError:
             return None
-        rows = {name: (len(part), len(self.classes)) for name, part in parts.items()}
-        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        counts = {name: len(part) for name, part in parts.items()}
         found = facts.get("look")
         look = found if isinstance(found, dict) else {}
         shares, scaling = look.get("shares"), look.get("scaling")
-        if facts.get("key") != key or shapes != rows or scaling not in SCALINGS:
+        if facts.get("key") != key or scaling not in SCALINGS:
             return None
-        for tensor in tensors.values():
-            # So written that it holds for no number that is none.
-            if tensor.dtype != torch.float32 or not (tensor.logsumexp(1).abs() < 1e-3).all():
-                return None
+        if {name: len(rows) for name, rows in tensors.items() if rows.ndim} != counts:
+            return None
+        if not all(map(self.are_answers, tensors.values())):
+            return None
         return tensors, {"scaling": scaling, "shares": bool(shares)}
 
     def keep(
@@ -148,24 +147,50 @@ class Asking:
             self._mapped[count] = outputs_of(path, count, names, self.classes, file)
         return self._mapped[count]
 
-    def asked(self, parts: Parts, look: Mapping[str, Any]) -> dict[str, Tensor]:
-        """The log-probabilities of all images, by parts."""
-        total, done, clock = sum(map(len, parts.values())), 0, Runtime().clock
-        answers: dict[str, Tensor] = {}
+    def asked(
+        self, parts: Parts, look: Mapping[str, Any], begun: Path, key: str
+    ) -> dict[str, Tensor]:
+        """The log-probabilities of all images, by parts; what a signal stops is kept in `begun`."""
+        sizes = [len(part) for part in parts.values()]
+        pixels = [part.pixels for part in parts.values()]
+        rows, clock = self.begun(begun, key, sum(sizes)), Runtime().clock
+        before = done = len(rows)
+        answers = [rows]
         with self.runtime.signals():
-            for name, images in parts.items():
-                rows = [torch.empty(0, len(self.classes))]
-                for pixels in self.teacher.parts(images.pixels) if len(images) else ():
-                    found = self.teacher.outputs(pixels, look["scaling"])
-                    outputs = self.mapped(found)
-                    rows.append(outputs.log_probabilities(found, shares=look["shares"]))
-                    done += len(pixels)
-                    left = clock() * (total / done - 1)
-                    self.runtime.report(Progress("teacher", 0, 0, done / total, left, {}))
-                    if self.runtime.stopping:
-                        raise Interrupted(f"stopped when the teacher had seen {done:,} images")
-                answers[name] = torch.cat(rows)
-        return answers
+            for some in self.left(pixels, before):
+                found = self.teacher.outputs(some, look["scaling"])
+                logs = self.mapped(found).log_probabilities(found, shares=look["shares"])
+                answers.append(logs)
+                done += len(some)
+                left = clock() * (sum(sizes) - done) / (done - before)
+                self.runtime.report(Progress("teacher", 0, 0, done / sum(sizes), left, {}))
+                if self.runtime.stopping:
+                    save(begun, {"rows": torch.cat(answers)}, {"key": key})
+                    raise Interrupted(f"stopped when the teacher had seen {done:,} images")
+        begun.unlink(missing_ok=True)
+        return dict(zip(parts, torch.split(torch.cat(answers), sizes), strict=True))
+
+    def begun(self, file: Path, key: str, most: int) -> Tensor:
+        """The rows that a teacher had answered when it was stopped; none, where it was not."""
+        with suppress(ArdorError):
+            tensors, facts = load(file)
+            rows = tensors.get("rows", torch.empty(0))
+            if facts.get("key") == key and self.are_answers(rows) and len(rows) <= most:
+                return rows
+        return torch.empty(0, len(self.classes))
+
+    def left(self, pixels: Sequence[Tensor], done: int) -> Iterator[Tensor]:
+        """The images that are left after so many, as many as the teacher takes at a time."""
+        for each in pixels:
+            rest, done = each[done:], max(0, done - len(each))
+            if len(rest):
+                yield from self.teacher.parts(rest)
+
+    def are_answers(self, rows: Tensor) -> bool:
+        """Whether these are log-probabilities of our classes."""
+        if rows.dtype != torch.float32 or rows.ndim != 2 or rows.shape[1] != len(self.classes):
+            return False
+        return bool((rows.logsumexp(1).abs() < 1e-3).all())  # not so for what is no number
 
     def tell(self, said: str) -> None:
         """Reports a note."""
