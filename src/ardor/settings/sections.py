@@ -4,11 +4,21 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Time
 
+
+def more_than_once(times: float) -> float:
+    """The number, which is 0 or above 1."""
+    if 0 < times <= 1:
+        raise PydanticCustomError("times", "above 1, or 0 for none")
+    return times
+
+
 # In percent, or a share if it is at most 1; kept as a share.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
+Times = Annotated[float, Field(ge=0, le=1e9), AfterValidator(more_than_once)]
 Augmentation = Literal["crop", "flip", "mirror", "zoom", "brightness", "erase", "cutout"]
 Start = Literal["scratch", "search"]
 Normalising = Literal["batch", "posterior", "candidate"]
@@ -126,11 +136,11 @@ class CompressConfig(Settings):
     weight_decay: Amount = 0.0
     average: Share = 0.99  # momentum of the mean of weights over steps; 0: no mean
     cycles: Count = 10  # in which groups leave, between two of which what is left learns
-    settle: Share = 0.5  # of the epochs, at the end, in which nothing leaves any more
+    settle: float = Field(default=0.5, ge=0, le=0.9)  # of the epochs: the last, nothing leaves in
     keep_accuracy: Accuracy = 0.0  # the smallest network that is this accurate; 0 is off
     max_params: int = Field(default=0, ge=0, le=10**12)  # not zero, at most; 0 is off
     max_macs: int = Field(default=0, ge=0, le=10**15)  # multiply-adds of an image; 0 is off
-    times_smaller: Amount = 0.0  # so many times fewer parameters that are not zero; 0 is off
+    times_smaller: Times = 0.0  # so many times fewer parameters that are not zero; 0 is off
     within: Share = 0.005  # without any of these the smallest that loses no more accuracy than this
     mean: tuple[float, ...] = ()  # of a module's own normalisation, of 0 to 1; of the images if ()
     std: tuple[float, ...] = ()
