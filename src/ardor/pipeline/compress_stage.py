@@ -27,12 +27,13 @@ OWN = ("epochs", "time", "optimiser", "rate", "weight_decay", "average")  # of t
 def compressed(run: Run) -> tuple[Model, dict[str, float]]:
     """The smaller network, and its sizes beside those of the one that was given."""
     given, asked = run.trained(), run.config.compress
-    masked, points = compress(
+    found = compress(
         given, run.dataset.train, settings(run), asked, run=run.folder, runtime=run.runtime()
     )
-    small = compact(masked)
+    masked, small = found.model, compact(found.model)
     write_json(
-        run.folder / "curve.json", {"format": FORMAT, "images": "held-out", "points": points}
+        run.folder / "curve.json",
+        {"format": FORMAT, "images": "held-out", "points": found.points, "warnings": found.said},
     )
     write_json(run.folder / LAYERS, {"format": FORMAT, "layers": rows(given, small)})
     return small, {

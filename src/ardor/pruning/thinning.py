@@ -74,6 +74,7 @@ class Thinning(nn.Module):
         """A copy with plain weights, those of the groups with the lowest ranks zero."""
         net = copy.deepcopy(self.net)
         plain_(net)
+        net.forget_shapes_()
         parameters = dict(net.named_parameters())
         for groups, rank in zip(self.prior.groups, ranks, strict=True):
             stays = torch.cat([rank > removed, torch.ones(1, dtype=torch.bool)])
@@ -96,6 +97,14 @@ class Thinning(nn.Module):
         """Takes what is zero in the network as what has left it."""
         for name, weight in weights_of(self.net).items():
             self.get_buffer(mask_of(name)).copy_(weight != 0)
+
+
+@torch.no_grad()
+def without_noise_(net: Net) -> None:
+    """Has Gaussian weights be as good as plain: none is pruned for its noise any more."""
+    for module in net.modules():
+        if isinstance(module, Variational):
+            module.log_var.fill_(GONE)
 
 
 def without_dead(net: Net, shape: tuple[int, int, int]) -> Net:

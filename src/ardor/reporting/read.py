@@ -64,7 +64,7 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
         epochs=epochs,
         curve=_load(run / "curve.json"),
         exports=exports_of(run),
-        warnings=_warnings(found),
+        warnings=warnings_of(run),
         evaluation=read_evaluation(run),
     )
 
@@ -75,8 +75,9 @@ def exports_of(run: Path) -> Mapping[str, Any]:
 
 
 def warnings_of(run: Path) -> list[str]:
-    """What the search in a run folder has to say of itself, such as that it decided nothing."""
-    return _warnings(_load(run / "architecture.json"))
+    """What the stages of a run have to say of their results, such as that nothing was decided."""
+    files = ("architecture.json", "curve.json")
+    return [line for name in files for line in _warnings(_load(run / name))]
 
 
 def pruned_of(run: Path) -> Pruned | None:
@@ -92,9 +93,9 @@ def pruned_of(run: Path) -> Pruned | None:
     )
 
 
-def _warnings(architecture: Mapping[str, Any]) -> list[str]:
-    """Those of an architecture file; an older one has none."""
-    said = architecture.get("warnings")
+def _warnings(content: Mapping[str, Any]) -> list[str]:
+    """Those in a file; an older one has none."""
+    said = content.get("warnings")
     return [str(each) for each in said] if isinstance(said, list) else []
 
 
