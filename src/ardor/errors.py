@@ -1,6 +1,7 @@
 """Errors that a user can cause: one line that names the value, and a hint for the way out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -38,3 +39,15 @@ def unknown(kind: str, value: str, known: Iterable[str]) -> ArdorError:
     near = get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'?" if near else "choose one of the known ones"
     return ArdorError(f"unknown {kind} '{value}'; known: {', '.join(names)}", hint)
+
+
+@contextmanager
+def reported(what: str, hint: str) -> Iterator[None]:
+    """Has whatever goes wrong in a person's own code said in a line."""
+    try:
+        yield
+    except ArdorError:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())
+        raise ArdorError(f"{what} fails: {type(error).__name__}: {words:.200}", hint) from error

@@ -52,7 +52,7 @@ def all_settings() -> Iterator[tuple[str, str]]:
     yield from described("", sections.Config, sections.Config)
     for section, model in sections.SECTIONS.items():
         yield from described(f"{section}.", model, model)
-    for name in spaces.names():
+    for name in (*spaces.names(), *spaces.networks()):
         yield from described(f"space ({name}).", spaces.find(name), fields.of(spaces.find(name)))
     for name in methods.names():
         yield from described(f"method ({name}).", methods.find(name), fields.of(methods.find(name)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ardor import discover
-from ardor.errors import Interrupted, unknown
+from ardor.errors import ArdorError, Interrupted, unknown
 
 if TYPE_CHECKING:
     from ardor.cli.screen import Screen
@@ -87,7 +87,8 @@ def architecture_of(path: Path) -> Any:
     if not path.exists() and path.suffix != ".json" and len(path.parts) == 1:
         module = discover.module_of(str(path))
         if not discover.is_dotted(module):
-            raise unknown("architecture", str(path), names)
+            hint = unknown("architecture", str(path), names).hint
+            raise ArdorError(f"no file '{path}', and no architecture of that name", hint)
         discover.trust([module])
         return spaces.known(module).to_json()
     return read_json(path / "architecture.json" if path.is_dir() else path)

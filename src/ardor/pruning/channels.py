@@ -5,10 +5,16 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from ardor.pruning.cut import cut_
+from ardor.errors import reported
+from ardor.pruning.cut import cut_, run
 from ardor.pruning.dead_weights import WEIGHTED, Layers, constants, reads, without_dead_weights
 from ardor.pruning.trace import Step, layers_of, trace
 from ardor.spaces import Net
+
+FIXED = (
+    "its forward goes by widths of its own: take them from what comes, as x.shape[1]; "
+    "nothing was written"
+)
 
 
 def compact(net: Net, shape: tuple[int, int, int], multiple: int = 1) -> Net:
@@ -33,6 +39,8 @@ def take_dead_channels_out_(net: Net, shape: tuple[int, int, int], multiple: int
             cut_(layers[step.layer], inputs.nonzero()[:, 0], keep.nonzero()[:, 0])
     net.forget_shapes_()
     net.eval()
+    with reported("the network without channels that have no effect", FIXED):
+        run(net, shape)
 
 
 def kept(steps: Sequence[Step], net: Net, multiple: int = 1) -> Sequence[Tensor]:
@@ -83,6 +91,8 @@ def ties(steps: Sequence[Step], layers: Layers) -> Tensor:
     while not torch.equal(before, groups):
         before = groups.clone()
         for at in (*range(len(steps)), *reversed(range(len(steps)))):
+            if steps[at].kind == "spread":
+                spread_(of[at], of[steps[at].inputs[0]])
             for one, other in coupled(steps[at], of[at], of):
                 tied = torch.ones_like(one, dtype=torch.bool)
                 if steps[at].kind == "mask":
@@ -93,10 +103,17 @@ def ties(steps: Sequence[Step], layers: Layers) -> Tensor:
     return groups
 
 
+def spread_(own: Tensor, given: Tensor) -> None:
+    """Ties what a channel has become to it, all of it as one."""
+    each = own.view(len(given), -1)
+    given.copy_(torch.minimum(given, each.amin(1)))
+    each.copy_(given[:, None])
+
+
 def coupled(step: Step, own: Tensor, of: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     """Pairs of channels, of a step and of one of its inputs, that can only be removed together."""
     if step.kind == "cat":
         parts = torch.split(own, [len(of[at]) for at in step.inputs])
         yield from zip(parts, (of[at] for at in step.inputs), strict=True)
-    elif step.kind not in ("input", "conv", "opaque"):
+    elif step.kind not in ("input", "conv", "spread", "opaque"):
         yield from ((own, of[at]) for at in step.inputs)

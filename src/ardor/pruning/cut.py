@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ardor.errors import ArdorError
 from ardor.layers.choices import Mask, Zeros
 from ardor.layers.mixed import Mixed
-from ardor.pruning.trace import Layer, is_depthwise, layers_of
+from ardor.pruning.trace import Layer, Norm, is_depthwise, layers_of
 from ardor.spaces import Net
 
 
@@ -21,7 +21,7 @@ def widths(layer: Layer) -> list[int]:
         return [layer.inputs, len(layer.weight)]
     if isinstance(layer, Zeros):
         return [len(layer.weight)] * 2
-    if isinstance(layer, nn.BatchNorm2d):
+    if isinstance(layer, Norm):
         return [layer.num_features] * 2
     if isinstance(layer, nn.Linear):
         return [layer.in_features, layer.out_features]
@@ -37,7 +37,7 @@ def cut_(layer: Layer, inputs: Tensor, outputs: Tensor) -> None:
         if isinstance(layer, Mask):
             take_(layer, inputs, outputs)
         return
-    if isinstance(layer, nn.BatchNorm2d):
+    if isinstance(layer, Norm):
         layer.num_features = len(outputs)
         if layer.running_mean is not None and layer.running_var is not None:
             layer.running_mean = layer.running_mean[outputs]
@@ -124,7 +124,7 @@ def _take_out_(net: Net, name: Any, path: Path) -> None:
 def _narrow_(name: str, layer: Layer, pair: Any, path: Path) -> None:
     """Cuts a layer to the first so many channels of its input and output."""
     most = widths(layer)
-    equal = isinstance(layer, (nn.BatchNorm2d, Zeros)) or is_depthwise(layer)
+    equal = isinstance(layer, (Norm, Zeros)) or is_depthwise(layer)
     if not (
         isinstance(pair, list)
         and [type(n) for n in pair] == [int, int]
@@ -152,11 +152,16 @@ def _select_(name: str, layer: Layer | None, channels: Any, path: Path) -> None:
 
 def _check_runs(net: Net, shape: tuple[int, int, int], path: Path) -> None:
     """An ArdorError unless the layers fit each other."""
-    copied = copy.deepcopy(net).to("meta").eval()  # where nothing is computed
     try:
-        copied(torch.zeros(1, *shape, device="meta"))
-    except RuntimeError as error:
+        run(net, shape)
+    except Exception as error:
         raise strange(path, "widths of its layers do not fit each other") from error
+
+
+def run(net: Net, shape: tuple[int, int, int]) -> None:
+    """Has a blank image go through, where nothing is computed: what does not fit fails."""
+    copied = copy.deepcopy(net).to("meta").eval()
+    copied(torch.zeros(1, *shape, device="meta", dtype=next(net.parameters()).dtype))
 
 
 def strange(path: Path, reason: str) -> ArdorError:

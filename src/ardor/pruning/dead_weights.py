@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from ardor.pruning.trace import Layer, Step, is_depthwise, layers_of
+from ardor.pruning.trace import Layer, Norm, Step, is_depthwise, layers_of
 
 N = TypeVar("N", bound=nn.Module)
 Layers = Mapping[str, Layer]
@@ -48,6 +48,8 @@ def _constant(step: Step, given: Sequence[Tensor], layers: Layers) -> Tensor:
         return given[0] + given[1]
     if step.kind == "cat":
         return torch.cat(list(given))
+    if step.kind == "spread":
+        return given[0].repeat_interleave(step.width // len(given[0]))
     if step.kind == "relu":
         return given[0].relu()
     if step.kind == "same":
@@ -73,7 +75,7 @@ def _steady(step: Step, given: Tensor) -> Tensor:
 
 def _normalised(norm: Layer, value: Tensor) -> Tensor:
     """A BatchNorm of constant channels; where its scale is zero, its shift for any input."""
-    assert isinstance(norm, nn.BatchNorm2d)
+    assert isinstance(norm, Norm)
     assert norm.running_mean is not None
     assert norm.running_var is not None
     spread = (norm.running_var.double() + norm.eps).sqrt()
@@ -123,6 +125,8 @@ def _read_by(step: Step, read: Tensor, steps: Sequence[Step], layers: Layers) ->
         return [read & (layers[step.layer].weight.flatten() != 0)]
     if step.kind in ("conv", "depthwise"):
         return [links(layers[step.layer])[read].any(0)]
+    if step.kind == "spread":
+        return [read.reshape(widths[0], -1).any(1)]
     return [read] * len(widths)
 
 
@@ -163,7 +167,7 @@ def _bias_after(steps: Sequence[Step], index: int, layers: Layers) -> tuple[Tens
         user = steps[users[0]]
         if user.kind == "norm":
             norm = layers[user.layer]
-            assert isinstance(norm, nn.BatchNorm2d)
+            assert isinstance(norm, Norm)
             assert norm.running_mean is not None
             return norm.running_mean[first : first + layer.weight.shape[0]], -1.0
         if user.kind != "cat":
@@ -185,7 +189,7 @@ def _clear_(layer: Layer, dead: Tensor) -> None:
     layer.weight[dead] = 0
     if layer.bias is not None:
         layer.bias[dead] = 0
-    if isinstance(layer, nn.BatchNorm2d) and layer.running_mean is not None:
+    if isinstance(layer, Norm) and layer.running_mean is not None:
         layer.running_mean[dead] = 0
-    if isinstance(layer, nn.BatchNorm2d) and layer.running_var is not None:
+    if isinstance(layer, Norm) and layer.running_var is not None:
         layer.running_var[dead] = 1

@@ -17,8 +17,10 @@ from ardor.spaces import _named, _networks
 from ardor.spaces._base import Net, Space, foreign, mean_score
 from ardor.spaces._function import built_in
 from ardor.spaces._function import of_function as _of_function
+from ardor.spaces._modulenet import ModuleNet
 
 __all__ = [
+    "ModuleNet",
     "Net",
     "Space",
     "find",

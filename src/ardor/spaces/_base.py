@@ -160,9 +160,10 @@ class Space(ABC):
         """An ArdorError unless `architecture` decides exactly the choices of this space."""
         expected = {choice.name: set(choice.options) for choice in self.choices}
         if expected and not architecture.kept:
+            name = discover.name_of(type(self))
             raise ArdorError(
-                f"'{architecture.space}' is no network: it has choices, which are not decided",
-                f"search them: --space {architecture.space}",
+                f"the space '{name}' has choices, and the architecture decides none of them",
+                f"search them: --space {name}; 'ardor list networks' shows what has no choices",
             )
         strange = set(architecture.options).symmetric_difference(expected)
         if strange:

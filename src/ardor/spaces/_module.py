@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ardor.architecture import Architecture, Choice, Decisions, Options
 from ardor.bayes import Gates
-from ardor.errors import ArdorError
+from ardor.errors import ArdorError, reported
 from ardor.layers.choices import Decision
 from ardor.layers.conversion import batch_statistics_, not_in_place_, with_weights_of_
 from ardor.layers.operations import ZERO
@@ -23,7 +23,7 @@ from ardor.spaces._base import Space, foreign, mean_score
 from ardor.spaces._graph import MOST_WEIGHTS
 from ardor.spaces._modulenet import ModuleNet
 from ardor.spaces._nested import enclosing, groups, placed, within_reach
-from ardor.spaces._skeleton import learn_sizes_, reported, skeleton
+from ardor.spaces._skeleton import learn_sizes_, skeleton
 
 
 @dataclass(frozen=True, kw_only=True)

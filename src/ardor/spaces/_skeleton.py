@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ardor.errors import ArdorError
+from ardor.errors import ArdorError, reported
 from ardor.layers.choices import Decision, LayerChoice, WidthChoice
 from ardor.spaces._modulenet import ModuleNet
 
@@ -128,15 +128,3 @@ def learn_sizes_(net: ModuleNet, other: ModuleNet) -> None:
             if isinstance(mine, WidthChoice) and isinstance(known, WidthChoice):
                 found = [net.get_submodule(names[id(layer)]) for layer in known.layers]
                 mine.layers = tuple(x for x in found if isinstance(x, (nn.Conv2d, nn.Linear)))
-
-
-@contextmanager
-def reported(what: str, hint: str) -> Iterator[None]:
-    """Has whatever goes wrong in a person's own code said in a line."""
-    try:
-        yield
-    except ArdorError:
-        raise
-    except Exception as error:
-        words = " ".join(str(error).split())
-        raise ArdorError(f"{what} fails: {type(error).__name__}: {words:.200}", hint) from error
