@@ -120,7 +120,8 @@ class Run:
 
     def _adopted(self, given: Architecture) -> dict[str, Any]:
         """The content of architecture.json where an architecture is given."""
-        return {**given.to_json(), "choices": choices_to_json(self.space().choices)}
+        space = self.space()
+        return {**space.adopted(given).to_json(), "choices": choices_to_json(space.choices)}
 
     @classmethod
     def open(cls, folder: Path | str, trust: Sequence[str] = ()) -> "Run":
