@@ -5,6 +5,7 @@ from ardor.models.sizes import layers, nonzero_parameters
 from ardor.models.smaller import compact
 from ardor.pipeline.prune_stage import checked_difference, sizes
 from ardor.pipeline.run import Run
+from ardor.pruning.left_alone import left_alone
 from ardor.runtime.files import write_json
 from ardor.runtime.origin import FORMAT
 from ardor.settings.sections import TrainConfig
@@ -33,7 +34,12 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
     masked, small = found.model, compact(found.model)
     write_json(
         run.folder / "curve.json",
-        {"format": FORMAT, "images": "held-out", "points": found.points, "warnings": found.said},
+        {
+            "format": FORMAT,
+            "images": "held-out",
+            "points": found.points,
+            "warnings": [*found.said, *untouched(given)],
+        },
     )
     write_json(run.folder / LAYERS, {"format": FORMAT, "layers": rows(given, small)})
     return small, {
@@ -44,6 +50,12 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
         **sizes(small),
         "nonzero_params": nonzero_parameters(small.net),
     }
+
+
+def untouched(given: Model) -> list[str]:
+    """What there is to say of parts that keep all their channels."""
+    parts = left_alone(given.net, given.shape)
+    return [f"left as they are, not known of: {', '.join(parts)}"] if parts else []
 
 
 def settings(run: Run) -> TrainConfig:
