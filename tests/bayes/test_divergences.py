@@ -11,12 +11,14 @@ from ardor.bayes.curvature import gauss_newton_diagonal
 from ardor.bayes.divergences import (
     dirichlet_concentration,
     dirichlet_kl,
+    distillation,
     dropout_divergence,
     entropy,
     gaussian_kl,
     log_noise_ratio,
     log_uniform_divergence,
     log_uniform_kl,
+    softened,
     zero_one_loss,
 )
 from ardor.bayes.draws import (
@@ -315,3 +317,40 @@ def test_gauss_newton_diagonal_is_that_of_the_full_jacobian() -> None:
     full = torch.einsum("bci,bcd,bdj->ij", jacobian, hessian, jacobian)
     assert torch.allclose(found.reshape(6), full.diagonal(), rtol=1e-10)
     assert (found >= 0).all()
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_softened_probabilities_are_those_of_logits_by_temperature(temperature: float) -> None:
+    logits = torch.randn(3, 5, dtype=torch.double)
+    powers = logits.softmax(1) ** (1 / temperature)
+    found = softened(logits.log_softmax(1), temperature)
+    assert torch.allclose(found, powers / powers.sum(1, keepdim=True))
+    assert torch.allclose(found, softened(logits, temperature))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_distillation_is_the_divergence_of_softened_answers(temperature: float) -> None:
+    student, teacher = torch.randn(2, 3, 5, dtype=torch.double).unbind(0)
+    q = softened(teacher, temperature)
+    found = distillation(student, q, temperature)
+    for row, value in enumerate(found):
+        p = softened(student[row], temperature)
+        terms = [a * math.log(a / b) for a, b in zip(q[row].tolist(), p.tolist(), strict=True)]
+        assert value.item() == pytest.approx(temperature**2 * math.fsum(terms))
+    assert distillation(teacher, q, temperature).abs().max() < 1e-12
+
+
+def test_a_row_of_answers_weighs_what_it_sums_to() -> None:
+    student, q = torch.randn(2, 5, dtype=torch.double), torch.rand(2, 5, dtype=torch.double)
+    q /= q.sum(1, keepdim=True)
+    weights = torch.tensor([[0.3], [0.0]], dtype=torch.double)
+    whole, part = distillation(student, q, 2.0), distillation(student, weights * q, 2.0)
+    assert torch.allclose(part, weights[:, 0] * whole)
+
+
+def test_gradients_of_hot_answers_are_as_large_as_those_of_logits() -> None:
+    """At a high temperature it is half the mean square of logits (Hinton et al. 2015, eq. 4)."""
+    student, teacher = torch.randn(2, 6, dtype=torch.double).unbind(0)
+    student, teacher = student - student.mean(), teacher - teacher.mean()
+    found = distillation(student, softened(teacher, 1e3), 1e3).item()
+    assert found == pytest.approx((student - teacher).square().mean().item() / 2, rel=1e-2)

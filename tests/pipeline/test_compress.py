@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,9 @@ NO_EXPORT = ["--set", "export.formats=[]"]
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(spaces, "_given", {})  # what another test has given
-    yield
 
 
 def pixels(classes: int = 2, side: int = 8, channels: int = 0) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from ardor.errors import ArdorError
 from ardor.pipeline.curve import Point, pick, smallest_within, to_json
-from ardor.reporting.pruning_curve import Network, chart, log_ticks, networks
+from ardor.reporting.pruning_curve import Network, chart, log_ticks, networks, taken
 from ardor.settings.sections import NOTHING, PruneConfig
 
 POINTS = [
@@ -95,7 +95,7 @@ def test_the_picture_holds_every_network() -> None:
     assert [n.macs for n in found] == [1_000, 3_000, 5_000, 5_000, 9_000]
     older = [{name: row[name] for name in ("threshold", "params", "accuracy")} for row in rows]
     assert [n.macs for n in networks({"points": older})] == [None] * 5
-    picture = chart(found, 2.0)
+    picture = chart(found, taken(found, {"threshold": 2.0}))
     assert picture.count("<circle") == 5
     assert picture.count(", taken") == 1
     assert chart([Network(3.0, 7.0, 0.5)], None).count("<circle") == 1

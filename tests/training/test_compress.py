@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ardor import spaces
 from ardor.data import Images, Normalise
 from ardor.errors import ArdorError, Interrupted
-from ardor.layers.variational import Variational, VariationalConv2d
+from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
 from ardor.models.sizes import Sizes, nonzero_parameters
 from ardor.models.smaller import compact
@@ -147,17 +147,17 @@ def test_what_has_left_stays_away_while_the_rest_learns(
 
     def step(images: Images, own: Any = loop.step) -> None:
         own(images)
-        if loop.settling:
+        if loop.stage.facts["cycle"] > 1:
             seen.append({n: (w != 0).clone() for n, w in weights_of(loop.net).items()})
 
     loop.step = step  # type: ignore[method-assign]
     loop.run()
-    assert len(seen) > 4
+    assert len(seen) > 1
     for later in seen:
         for name, kept in later.items():
             mask = loop.thinning.get_buffer("kept/" + name.replace(".", "/"))
             assert not (kept & ~mask).any()
-    assert sum(int((~kept).sum()) for kept in seen[0].values()) > 100
+    assert sum(int((~kept).sum()) for kept in seen[-1].values()) > 100
 
 
 def loop_of(model: Model, images: Images, folder: Path, **asked: Any) -> CompressLoop:
@@ -173,7 +173,7 @@ def loop_of(model: Model, images: Images, folder: Path, **asked: Any) -> Compres
     [
         ("laplace", {"epochs": 1}),
         ("log-uniform", {"epochs": 1, "batch": 60}),
-        ("magnitude", {"cycles": 1, "settle": 0.0}),
+        ("magnitude", {"cycles": 1}),
     ],
 )
 def test_few_steps_are_enough_to_become_as_small_as_asked(
@@ -181,17 +181,6 @@ def test_few_steps_are_enough_to_become_as_small_as_asked(
 ) -> None:
     small, _ = made(model, bright, tmp_path, prior=prior, times_smaller=4.0, **changes)
     assert size(small).params <= size(model).params / 4
-
-
-def test_what_is_left_learns_as_plain_weights_in_the_end(
-    model: Model, bright: Images, tmp_path: Path
-) -> None:
-    loop = loop_of(model, bright, tmp_path, prior="log-uniform", times_smaller=1.2, kl=30.0)
-    loop.run()
-    noisy = [m for m in loop.net.modules() if isinstance(m, Variational)]
-    assert noisy
-    for layer in noisy:  # what is scored is what is written
-        assert torch.equal(layer.pruned(), layer.weight.detach())
 
 
 def test_a_size_needs_no_held_out_images(model: Model, bright: Images, tmp_path: Path) -> None:
@@ -377,7 +366,7 @@ def test_a_size_below_the_last_filters_gives_the_nearest_and_says_so(
 ) -> None:
     told: list[str] = []
     runtime = Runtime.start("cpu", 0, lambda progress: told.append(progress.note))
-    small, _ = made(model, bright, tmp_path, runtime, max_params=3)
+    small, _ = made(model, bright, tmp_path, runtime, prior="magnitude", max_params=3)
     assert 3 < size(small).params < size(model).params / 8
     (line,) = (note for note in told if note and "cannot become" in note)
     assert "\n" not in line

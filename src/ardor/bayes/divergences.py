@@ -87,6 +87,30 @@ def entropy(probabilities: Tensor) -> Tensor:
     return terms.sum(-1)
 
 
+def softened(log_probabilities: Tensor, temperature: float) -> Tensor:
+    """softmax(z / T) along the last dimension (Hinton et al. 2015, section 2).
+
+    Log-probabilities differ from the logits z by a constant, which the softmax takes out.
+    """
+    p: Tensor = (log_probabilities / temperature).softmax(-1)
+    return p
+
+
+def distillation(logits: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    """T^2 KL(taught || softmax(logits / T)) for each row (Hinton et al. 2015, section 2).
+
+    `taught` are a teacher's softened probabilities, and weigh as much as they sum to: w p for a row
+    of weight w, zeros for one that has no teacher. As the paper says, gradients of softened
+    probabilities fall with 1 / T^2, so that the factor keeps them as large as those of labels.
+    """
+    weights = taught.sum(-1)
+    student = (logits / temperature).log_softmax(-1)
+    cross = -(taught * student).sum(-1)
+    own = torch.special.entr(taught).sum(-1) - torch.special.entr(weights)
+    apart: Tensor = temperature**2 * (cross - own)
+    return apart
+
+
 def bernoulli_entropy(logit: Tensor) -> Tensor:
     """-p ln p - (1 - p) ln(1 - p) at p = sigmoid(logit), elementwise, in nats; exact near 0 and 1.
 

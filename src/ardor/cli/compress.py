@@ -11,6 +11,8 @@ from ardor.cli.options import (
     bounds_of,
     changing,
     cli,
+    teacher_of,
+    teaching,
     trusting,
 )
 from ardor.cli.work import command, work
@@ -43,6 +45,7 @@ OF_SIZE = ("max_params", "max_macs", "times_smaller")
 @click.option("--time", metavar="20m", help="Time of the whole command, e.g. 90s or 1h30m.")
 @click.option("--seed", type=int, help="Of everything random. [0]")
 @click.option("--device", help="auto, cpu, cuda or mps. [auto]")
+@teaching
 @changing
 @trusting
 @answering
@@ -88,5 +91,5 @@ def _typed(options: dict[str, Any]) -> list[dict[str, Any]]:
     layers += [{name: options[name]} for name in ("seed", "device") if name in options]
     if "epochs" in options:
         layers.append({stage: {"epochs": options["epochs"]} for stage in ("train", "compress")})
-    layers.append({"data": {"source": options["source"]}})
+    layers += [teacher_of(options), {"data": {"source": options["source"]}}]
     return layers + [assignment(change) for change in options["changes"]]

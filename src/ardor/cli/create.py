@@ -18,6 +18,8 @@ from ardor.cli.options import (
     cli,
     existing,
     moving,
+    teacher_of,
+    teaching,
     trusting,
 )
 from ardor.cli.work import architecture_of, command, screen_of, work
@@ -86,6 +88,7 @@ def creating(made: Command) -> Command:
     "architectures', 'ardor list networks', or a module of yours, lab.nets:build.",
 )
 @bounding
+@teaching
 @creating
 def run(as_json: bool, quiet: bool, **options: Any) -> None:
     """Search, train, prune, export, evaluate and report in one go.
@@ -212,6 +215,7 @@ def _typed(given: dict[str, Any]) -> list[dict[str, Any]]:
     if "time" in given:
         layers.append({"time": given["time"]})
     layers.append(bounded(bounds_of(given)))
+    layers.append(teacher_of(given))
     layers.append({"data": {"source": given["source"]}})
     return layers + [assignment(change) for change in given["changes"]]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Group
 
 from ardor import discover
 from ardor.cli.options import FOLDER, answering, changing, cli, trusting
@@ -26,11 +27,15 @@ LISTS += ["priors", "groups", "settings", "benches"]
 )
 @answering
 def show(path: Path, every: bool, count: int | None, as_json: bool, quiet: bool) -> None:
-    """Show the cells that were found, and how sure the search is of each choice."""
-    from ardor.cli.show import shown
+    """Show the cells that were found, and how sure the search is of each choice.
+
+    Of a run that made a network smaller also each layer, before and after.
+    """
+    from ardor.cli.show import shown, smaller
 
     content = architecture_of(path)
-    screen_of(as_json, quiet).result(content, shown(content, every=every, runners_up=count))
+    found = shown(content, every=every, runners_up=count)
+    screen_of(as_json, quiet).result(content, Group(found, *smaller(path)))
 
 
 @cli.command()

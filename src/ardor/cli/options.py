@@ -86,6 +86,41 @@ def bounds_of(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in names if options.get(name) is not None}
 
 
+def teaching(command: Command) -> Command:
+    """A pretrained model to learn from, beside the labels."""
+    options = (
+        click.option(
+            "--teacher",
+            "teacher_model",
+            metavar="FILE",
+            help="Learn from this ONNX classifier too, whatever its size: it is asked once for "
+            "each image.",
+        ),
+        click.option(
+            "--teacher-classes",
+            metavar="FILE",
+            help="Which of its outputs are which class, as TOML or JSON. [as many, in our order]",
+        ),
+        click.option(
+            "--unlabelled",
+            "teacher_unlabelled",
+            metavar="MORE",
+            help="Images without labels, a folder or .npz, to learn from the teacher alone.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def teacher_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a teacher among options, as a layer; nothing where they were not given."""
+    names = ("model", "classes", "unlabelled")
+    given = {name: options.get(f"teacher_{name}") for name in names}
+    found = {name: value for name, value in given.items() if value is not None}
+    return {"teacher": found} if found else {}
+
+
 changing = click.option(
     "--set",
     "changes",

@@ -75,7 +75,8 @@ class Screen:
     def progress(self, progress: "Progress") -> None:
         """Told at every step of a search or a training."""
         if progress.note:
-            self.say(f"{progress.stage}: epoch {progress.epoch}, {progress.note}")
+            when = f"epoch {progress.epoch}, " if progress.epoch else ""
+            self.say(f"{progress.stage}: {when}{progress.note}")
             return
         words = describe(progress, self._then)
         if self._bars is not None:
@@ -92,7 +93,8 @@ class Screen:
 def describe(progress: "Progress", then: str = "") -> str:
     """Epoch, accuracy and time left in words; `then` is what follows the stage."""
     epochs = f"/{progress.epochs}" if progress.epochs else ""
-    said = [f"epoch {progress.epoch}{epochs}", *_accuracy(progress)]
+    at = f"epoch {progress.epoch}{epochs}" if progress.epoch else "it looks at the images"
+    said = [at, *_accuracy(progress)]
     if progress.run_seconds_left is None:
         said.append(f"{duration(progress.seconds_left)} left")
     else:

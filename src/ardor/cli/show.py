@@ -1,6 +1,7 @@
 """The output of 'ardor show': the cells of an architecture, certainties, and runners-up."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
@@ -15,12 +16,14 @@ from ardor.architecture import (
     against_odds,
     choices_from_json,
 )
-from ardor.cli.tables import table
+from ardor.cli.tables import layers_table, table
 from ardor.errors import ArdorError
 from ardor.reporting import table as edges
 from ardor.reporting.cells import leads_to, told_by_operations
+from ardor.reporting.compression import sentences
 from ardor.reporting.fallen import fallen, pruned
 from ardor.reporting.format import number
+from ardor.reporting.read import read as read_run
 from ardor.reporting.runners_up import others, verdict
 from ardor.reporting.strengths import Candidate, Strengths, candidates, quantities
 
@@ -45,6 +48,14 @@ def shown(content: Mapping[str, Any], *, every: bool, runners_up: int | None) ->
         *(("", f"pruned: {lost.words}") if lost else ()),
         *(others_table(content, choices, runners_up) if runners_up else ()),
     )
+
+
+def smaller(run: Path) -> list[str | Table]:
+    """What a run that made a network smaller has left of it, and of each of its layers."""
+    if not (run / "layers.json").exists():
+        return []
+    found = read_run(run)
+    return ["", *sentences(found.metrics, found.config), "", layers_table(found.layers)]
 
 
 def choices_of(content: Mapping[str, Any]) -> Sequence[Choice]:

@@ -15,6 +15,8 @@ from ardor.cli.options import (
     cli,
     existing,
     moving,
+    teacher_of,
+    teaching,
     trusting,
 )
 from ardor.cli.work import screen_of, work
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 @cli.command()
 @existing
 @click.option("--epochs", type=int, help="Passes over the training images.")
+@teaching
 @moving
 @changing
 @answering
@@ -36,6 +39,7 @@ def train(
     changes: tuple[str, ...],
     as_json: bool,
     quiet: bool,
+    **options: Any,
 ) -> None:
     """Train the architecture that RUN's search found."""
     from ardor.pipeline.changes import changed, moved
@@ -43,6 +47,7 @@ def train(
     from ardor.settings.merge import assignment
 
     layers = [{"train": {"epochs": epochs}}] if epochs is not None else []
+    layers += [teacher] if (teacher := teacher_of(options)) else []
     run = moved(Run.open(folder), place)
     with run.held():
         new = changed(run, "train", *layers, *map(assignment, changes))

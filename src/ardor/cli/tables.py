@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
+from ardor.reporting import compression, layers
 from ardor.settings.sections import NOTHING
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
 FIGURES = {
     "test_accuracy": ("accuracy on test images", "{:.2%}"),
     "held_out_accuracy": ("accuracy on held-out images (no test images)", "{:.2%}"),
-    "trained_test_accuracy": ("accuracy before pruning", "{:.2%}"),
+    "trained_test_accuracy": ("accuracy {before}", "{:.2%}"),
     "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
     "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
     "params": ("parameters", "{:,}"),
@@ -57,6 +58,7 @@ SCORES = {
     "nll": ("nats per image", "{:.3f}"),
     "ece": ("calibration error", "{:.2%}"),
 }
+SIZES = ("params", "nonzero_params", "macs", "onnx_bytes")
 UNLESS_NONE = ("against_odds", "taken_out")  # figures of which a zero is no news
 
 
@@ -78,7 +80,10 @@ def metrics_table(
             before = metrics.get(f"trained_{key}") if key != "test_accuracy" else None
             now = form.format(_plain(key, metrics[key]))
             past = "" if before is None else form.format(before)
-            rows.append((text, f"{past} -> {now}" if past not in ("", now) else now))
+            by = compression.times(before, metrics[key]) if before and key in SIZES else ""
+            more = f" ({by} times smaller)" if by else ""
+            words = f"{past} -> {now}{more}" if past not in ("", now) else now
+            rows.append((text.format(before=compression.before(metrics)), words))
     rows += _together(metrics)
     rows += [("pruned by the search", pruned)] if pruned else []
     rows += [(f"exported as {name}", f"{file}, {size} bytes") for name, file, size, *_ in exported]
@@ -124,6 +129,11 @@ def curve_table(content: Mapping[str, Any]) -> Table:
     title = f"on {content['count']:,} {content['images']} images"
     columns = ("parameters that are not zero", "multiply-adds", "accuracy", "nats per image")
     return table(title, ("threshold", *columns), rows)
+
+
+def layers_table(content: Mapping[str, Any]) -> Table:
+    """layers.json for reading."""
+    return table("", tuple(map(str.lower, layers.COLUMNS)), layers.rows(layers.layers(content)))
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Group:

@@ -45,9 +45,9 @@ def work(run: "Run", as_json: bool, quiet: bool, stages: tuple[str, ...] | None 
             if stages is None and run.done(stage):
                 continue
             if stage == run.stages[0]:
-                for note in run.dataset.notes:
+                for note in run.images.notes:
                     screen.say(f"images: {note}")
-                if left := files(run.dataset.left_out):
+                if left := files(run.images.left_out):
                     named = shlex.join(["ardor", "check", run.place])
                     screen.say(f"images: {left:,} files left out; '{named}' names them")
             screen.say(f"{stage} ...")

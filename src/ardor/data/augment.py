@@ -40,11 +40,12 @@ def augment(images: Tensor, names: Sequence[str]) -> Tensor:
 def mixed(images: Tensor, labels: Tensor, classes: int, strength: float) -> tuple[Tensor, Tensor]:
     """Each image mixed with another of its batch, and so are their labels, (images, classes).
 
-    The share of an image is a draw from Beta(strength, strength), one for the batch.
+    Labels that are shares already, of any shape, are mixed as they are. The share of an image is a
+    draw from Beta(strength, strength), one for the batch.
     """
     share = torch.distributions.Beta(strength, strength).sample().to(images)
     other = torch.randperm(len(images), device=images.device)
-    targets = F.one_hot(labels, classes).to(images.dtype)
+    targets = F.one_hot(labels, classes).to(images.dtype) if labels.dim() == 1 else labels
     return images.lerp(images[other], share), targets.lerp(targets[other], share)
 
 

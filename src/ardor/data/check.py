@@ -70,8 +70,8 @@ def _class_problems(classes: Mapping[str, tuple[int, int]]) -> list[str]:
 def _image_problems(data: Dataset) -> list[str]:
     """Warnings on the images themselves."""
     problems: list[str] = []
-    known = set(_digests(data.train))
-    repeated = sum(digest in known for digest in _digests(data.test))
+    known = set(digests(data.train))
+    repeated = sum(digest in known for digest in digests(data.test))
     if repeated:
         problems.append(f"{repeated} of {len(data.test)} test images are also in training")
     constant = _constant(data.train.pixels) + _constant(data.test.pixels)
@@ -85,7 +85,7 @@ def _classes(names: list[str]) -> str:
     return ("class " if len(names) == 1 else "classes ") + ", ".join(f"'{n}'" for n in names)
 
 
-def _digests(images: Images) -> list[bytes]:
+def digests(images: Images) -> list[bytes]:
     """A hash of the pixels of each image."""
     rows = images.pixels.flatten(1).numpy()
     return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]

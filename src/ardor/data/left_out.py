@@ -15,6 +15,7 @@ UNREAD = frozenset(
     }
 )
 BROKEN = "cannot be read: broken, or no image whatever its name says"
+CACHE = ".ardor-"  # how the names begin of what Ardor keeps beside images
 FOLLOWED = 2  # folders below that are entered through links as well: classes, and those in train/
 NAMED = 5  # files of a kind that are named for reading; more are counted
 
@@ -65,6 +66,8 @@ def _everything(folder: Path, depth: int) -> Iterator[Path]:
     except OSError:
         return  # a folder that may not be opened is named, what is in it is not known
     for item in inside:
+        if item.name.startswith(CACHE):
+            continue
         yield item
         entered = item.is_dir() and not item.name.startswith(".")
         if entered and (depth < FOLLOWED or not item.is_symlink()):

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ardor.data import readers
 from ardor.data.images import Dataset, Images
@@ -62,7 +63,7 @@ def load(
     """
     _check_settings(size, channels, test)
     wanted = Wanted(size, channels, skip_broken, Limit(memory))
-    with _named_errors(source):
+    with named_errors(source):
         return _loaded(os.fspath(source), wanted, test, seed)
 
 
@@ -71,9 +72,10 @@ def _loaded(source: str, wanted: Wanted, test: float, seed: int) -> Dataset:
     reader, path = _resolve(source)
     found = reader.read(path, wanted)
     _check_classes(found, path, test)
-    train, notes = _shaped(found.train, wanted, path)
+    pixels, notes = shaped(found.train.pixels, wanted, path)
+    train = Images(pixels, found.train.labels)
     if found.test is not None:
-        heldout, _ = _shaped(found.test, wanted, path)
+        heldout = Images(shaped(found.test.pixels, wanted, path)[0], found.test.labels)
     else:
         kept, held = stratified(train.labels, [1 - test, test], seed=seed)
         train, heldout = train[kept], train[held]
@@ -122,7 +124,7 @@ def _missing(source: str) -> ArdorError:
 
 
 @contextmanager
-def _named_errors(source: str) -> Iterator[None]:
+def named_errors(source: str) -> Iterator[None]:
     """Turns errors of the disk and of memory into an ArdorError that names the source."""
     try:
         yield
@@ -140,9 +142,9 @@ def _named_errors(source: str) -> Iterator[None]:
         ) from error
 
 
-def _shaped(images: Images, wanted: Wanted, path: Path) -> tuple[Images, list[str]]:
-    """The images in the size and colour that are wanted, and notes on the changes."""
-    pixels, notes = images.pixels, []
+def shaped(pixels: Tensor, wanted: Wanted, path: Path) -> tuple[Tensor, list[str]]:
+    """The pixels in the size and colour that are wanted, and notes on the changes."""
+    notes = []
     size, channels = wanted.size, wanted.channels
     count, colours, height, width = pixels.shape
     if size and (height, width) != (size, size):
@@ -154,7 +156,7 @@ def _shaped(images: Images, wanted: Wanted, path: Path) -> tuple[Images, list[st
         notes.append("turned grey" if channels == 1 else "grey images repeated in RGB")
         wanted.limit.take(path, pixels.numel() / colours * channels, "make data.size smaller")
         pixels = recoloured(pixels, channels)
-    return Images(pixels, images.labels), notes
+    return pixels, notes
 
 
 def _check_settings(size: int, channels: int, test: float) -> None:

@@ -2,20 +2,23 @@
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ardor.data.decode import text
 from ardor.errors import printable
 from ardor.models.model import Model
 from ardor.models.sizes import multiply_adds, nonzero_parameters, parameters
+from ardor.reporting.compression import decided
+from ardor.reporting.format import said
 
 TEMPLATE = """---
 library_name: ardor
 pipeline_tag: image-classification
 tags: [neural-architecture-search, bayesian, sparse]
 ---
-# Image classifier found by Ardor
-
+# Image classifier {made} Ardor
+{told}
 Takes {channels}-channel images of {height}x{width} pixels in 0..255 and tells {count} classes
 apart: {classes}.
 
@@ -91,8 +94,38 @@ SCORED = {
     ),
 }
 UNSCORED = "It was not measured: there were no test images, and none were held out of its training."
+UNKNOWN = (
+    "It was measured on images that were held back here; whether it had learned from them before "
+    "is not\nknown. On other images expect less."
+)
 # Characters with a meaning in markdown, and those that make an address a link.
 MARKUP = re.compile(r"([\\`*_\[\]()#!|~$:@.])")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a network is from, where Ardor has not simply found and trained it."""
+
+    made: str
+    told: str
+    known: bool = True  # whether Ardor knows all that it has learned from
+
+
+GIVEN = Origin(
+    "given to",
+    "Its training was not part of this run: it is what `ardor compress` was given.",
+    known=False,
+)
+
+
+def smaller(given: Model, prior: str, groups: Sequence[str], *, known: bool) -> Origin:
+    """The origin of a network that was made out of a larger one."""
+    name, before = plain(said(given.architecture.space)), parameters(given.net)
+    told = (
+        f"It was made out of {name}, which has {before:,} parameters. What left was decided by\n"
+        f"{plain(decided(prior, groups))}; what is left has learned on meanwhile."
+    )
+    return Origin("made smaller by", told, known)
 
 
 def card(
@@ -102,18 +135,22 @@ def card(
     which: str = "test",
     *,
     together: int = 1,
+    origin: Origin | None = None,
 ) -> str:
     """The README.md in a model's folder of that name; with its scores once they are known.
 
     They are of test or of held-out images. `together` networks in the folder can predict together.
     """
     word, worth = SCORED[which]
+    made = "found by" if model.architecture.kept else "trained by"
     found = {words: (scores or {}).get(name) for name, words in MEASURES.items()}
     rows = [
         f"| {word} {name} | {value:.4f} |" for name, value in found.items() if value is not None
     ]
     channels, height, width = model.shape
     return TEMPLATE.format(
+        made=origin.made if origin else made,
+        told=f"\n{origin.told}\n" if origin else "",
         channels=channels,
         height=height,
         width=width,
@@ -123,7 +160,7 @@ def card(
         nonzero=nonzero_parameters(model.net),
         macs=multiply_adds(model.net, model.shape),
         measured="".join(row + "\n" for row in rows),
-        scored=UNSCORED if scores == {} else worth,
+        scored=UNSCORED if scores == {} else worth if not origin or origin.known else UNKNOWN,
         folder=folder,
         together=TOGETHER.format(folder=folder, count=together) if together > 1 else "",
         reader=text(),

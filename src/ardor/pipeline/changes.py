@@ -15,7 +15,7 @@ from ardor.settings.merge import resolve
 
 # Stage -> sections that may change before it begins: earlier stages have used the others.
 CHANGEABLE = {
-    "train": ("train", "network", "device"),
+    "train": ("train", "teacher", "network", "device"),
     "prune": ("prune",),
     "export": ("export",),
 }
@@ -28,7 +28,7 @@ def moved(run: Run, place: Path | None) -> Run:
             raise data.Missing(f"no such file or folder: '{place}'", "name where they are now")
         with run.held():
             run.place = os.path.abspath(place)
-            _ = run.dataset  # reads and checks them
+            _ = run.images  # reads and checks them
             run.write_config()
     return run
 

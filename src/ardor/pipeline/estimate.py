@@ -18,6 +18,7 @@ from ardor import methods
 from ardor.architecture import Architecture
 from ardor.data import Dataset, Images
 from ardor.models.scores import logits_of
+from ardor.pipeline import teaching
 from ardor.pipeline.plan import Plan, likeliest, planned
 from ardor.pipeline.resolve import (
     check_choices,
@@ -54,6 +55,7 @@ def estimate(
     for line in plan.said:
         say(f"plan: {line}")
     check_epochs(config, stages)
+    teaching.check(config.teacher, images)
     if given:
         check_scratch(config)
     found: dict[str, Any] = {"images": len(images.train), "threads": torch.get_num_threads()}
@@ -95,7 +97,8 @@ def of_training(
     """The training of an architecture at the final network's size: given, or one to expect."""
     runtime = Runtime.start(config.device, config.seed)
     architecture = final_space(config).adopted(given or expected(config))
-    parts = split_validation(images.train, config.train, config.seed)
+    images = teaching.unasked(images, config.teacher)
+    parts = split_validation(images.train, config.train, config.seed, images.unlabelled)
     loop = TrainLoop(architecture, parts, config.train, folder, runtime)
     need, timetable = fitted("train", loop), loop.stage.timetable
     if not timetable.epochs:

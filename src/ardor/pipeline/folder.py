@@ -9,7 +9,7 @@ from typing import Any
 from ardor import spaces
 from ardor.architecture import Architecture, not_one
 from ardor.errors import ArdorError
-from ardor.models.card import card
+from ardor.models.card import GIVEN, card
 from ardor.models.model import Model
 from ardor.pipeline.resolve import searched_space
 from ardor.reporting.evaluation import FILE as EVALUATION
@@ -76,7 +76,7 @@ def make(
     try:
         with new_folder(folder) as filling:
             if trained:
-                trained.save(filling / "trained", card=card("trained", trained))
+                trained.save(filling / "trained", card=card("trained", trained, origin=GIVEN))
             if architecture:
                 write_json(filling / "architecture.json", architecture)
             write_json(filling / "config.json", {**about(command), **settings})
@@ -91,8 +91,8 @@ def update(folder: Path, settings: Mapping[str, Any]) -> None:
     write_json(path, {**read_json(path), **settings})
 
 
-def read(folder: Path) -> tuple[Config, tuple[str, ...], str]:
-    """From config.json the settings, the stages, and where the images were ("" if unknown)."""
+def read(folder: Path) -> tuple[Config, tuple[str, ...], dict[str, str]]:
+    """From config.json the settings, the stages, and where what was typed is, as far as known."""
     path = folder / "config.json"
     if not path.exists():
         raise ArdorError(
@@ -105,8 +105,8 @@ def read(folder: Path) -> tuple[Config, tuple[str, ...], str]:
     config = reopened({key: value for key, value in content.items() if key not in ABOUT})
     # Older files have no place; and if the source was edited by hand, the place is of another one.
     places = content.get("place")
-    place = places.get(config.data.source) if isinstance(places, dict) else None
-    return config, stages, place if isinstance(place, str) else ""
+    known = places.items() if isinstance(places, dict) else ()
+    return config, stages, {typed: place for typed, place in known if isinstance(place, str)}
 
 
 def checked_stages(stages: Any, path: Path) -> tuple[str, ...]:

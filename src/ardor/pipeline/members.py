@@ -21,8 +21,8 @@ def member(run: Run, architecture: Architecture) -> Model:
     """One of them, without the channels that have no effect."""
     found = as_found(
         architecture,
-        run.dataset.train,
-        run.dataset.classes,
+        run.images.train,
+        run.images.classes,
         run.config.train,
         run.searched(architecture),
         run=run.folder,

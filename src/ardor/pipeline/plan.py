@@ -10,6 +10,7 @@ import torch
 
 from ardor import data, methods
 from ardor.architecture import Architecture
+from ardor.pipeline import teaching
 from ardor.pipeline.resolve import final_space, resolved, searched_space, unnamed
 from ardor.runtime.cost import timed
 from ardor.runtime.device import Runtime
@@ -51,9 +52,15 @@ class Work:
     pace: float  # seconds of a step of training, for each image
 
     @property
-    def train(self) -> int:
-        """How many images there are to learn from."""
+    def labelled(self) -> int:
+        """How many images there are to search with."""
         return len(self.images.train)
+
+    @property
+    def train(self) -> int:
+        """How many images there are to learn from, with those that only a teacher knows."""
+        more = self.images.unlabelled
+        return self.labelled + (len(more) if more else 0)
 
     def passes(self, seconds: float) -> float:
         """How often all images are seen in so many seconds."""
@@ -121,7 +128,7 @@ def shares(work: Work, limit: float) -> tuple[dict[str, Any], str]:
 
 def after(work: Work, limit: float) -> float:
     """Seconds for what comes after the training: looks at held-out images and writing files."""
-    held_out = len(work.images.test) + work.config.train.validation * work.train
+    held_out = len(work.images.test) + work.config.train.validation * work.labelled
     return min(0.3 * limit, REST + LOOKS * held_out * work.pace / 3)  # a look is a third of a step
 
 
@@ -132,8 +139,8 @@ def search_share(work: Work, seconds: float) -> tuple[float, str]:
         return 0.0, ""
     if not method.learns_by_scores:
         return SEARCH_BY_GRADIENTS, ""
-    if work.train < IMAGES:
-        return 0.0, f"{work.train:,} images are too few to learn more than that from"
+    if work.labelled < IMAGES:
+        return 0.0, f"{work.labelled:,} images are too few to learn more than that from"
     passes = work.passes(seconds)
     if passes < PASSES:
         return 0.0, f"{passes:.0f} passes over the images are too few for it"
@@ -144,7 +151,8 @@ def seconds_per_image(config: Config, images: data.Dataset, given: Architecture 
     """The time of a training step of the architecture that is likeliest now, for each image."""
     runtime = Runtime.start(config.device, config.seed)
     architecture = final_space(config).adopted(given or likeliest(config))
-    parts = split_validation(images.train, config.train, config.seed)
+    images = teaching.unasked(images, config.teacher)
+    parts = split_validation(images.train, config.train, config.seed, images.unlabelled)
     with tempfile.TemporaryDirectory() as folder:
         scratch = config.train.model_copy(update={"start": "scratch"})
         loop = TrainLoop(architecture, parts, scratch, Path(folder), runtime)

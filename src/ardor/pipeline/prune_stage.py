@@ -81,7 +81,7 @@ def sizes(model: Model) -> dict[str, int]:
 
 def checked_difference(run: Run, masked: Model, small: Model) -> float:
     """The largest difference of logits between a pruned network and the compact one."""
-    pixels, runtime, logits = run.dataset.train.pixels[:CHECKED_IMAGES], run.runtime(), []
+    pixels, runtime, logits = run.images.train.pixels[:CHECKED_IMAGES], run.runtime(), []
     for model in (masked, small):
         with torch.no_grad(), runtime.apart(7):  # the same noise, should a network draw any
             logits.append(model(pixels))
@@ -110,7 +110,7 @@ def picked(run: Run, trained: Model) -> Point:
 def measure_curve(run: Run, trained: Model, *thresholds: float) -> dict[str, Any]:
     """Writes the pruning curve, measured on validation images, never on test images."""
     runtime = run.runtime()
-    to_learn, to_watch = split_validation(run.dataset.train, run.config.train, runtime.seed)
+    to_learn, to_watch = split_validation(run.images.train, run.config.train, runtime.seed)
     images, which = (to_watch, "validation") if len(to_watch) else (to_learn, "training")
     points = curve(
         trained,
@@ -131,7 +131,14 @@ def tune(run: Run, masked: Model, small: Model) -> tuple[Model, dict[str, float]
     changes = {"epochs": settings.fine_tune, "rate": settings.rate, **TUNING}
     config = run.config.train.model_copy(update=changes)
     images = run.dataset.train
-    tuned = tune_network(compact(masked, WHOLE), images, config, run=run.folder, runtime=runtime)
+    tuned = tune_network(
+        compact(masked, WHOLE),
+        images,
+        config,
+        run=run.folder,
+        runtime=runtime,
+        unlabelled=run.dataset.unlabelled,
+    )
     tuned = compact(tuned, settings.multiple)
     validation = split_validation(images, config, runtime.seed)[1]
     if not len(validation):

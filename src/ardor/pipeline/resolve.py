@@ -7,6 +7,7 @@ from typing import Any
 from ardor import data, methods, spaces
 from ardor.errors import ArdorError
 from ardor.models import exporters
+from ardor.pipeline import teaching
 from ardor.pruning import priors
 from ardor.pruning.groups import check_kinds
 from ardor.pruning.threshold import usual
@@ -39,6 +40,7 @@ def resolved(
     check_without_sizes("space", config.space)
     if images is None:
         images = data.load(seed=config.seed, **config.data.model_dump())
+    images = teaching.with_unlabelled(images, config.data, config.teacher)
     sized = config.model_copy(update={"space": {**config.space, **sizes(images)}})
     return completed(sized), images
 

@@ -15,6 +15,7 @@ from ardor.architecture import Architecture, Choice, choices_to_json
 from ardor.errors import ArdorError
 from ardor.models.model import Model
 from ardor.models.smaller import prune
+from ardor.pipeline import teaching
 from ardor.pipeline.folder import (
     SEARCHED,
     STAGES,
@@ -46,7 +47,7 @@ from ardor.runtime.files import clean
 from ardor.runtime.lock import hold
 from ardor.runtime.progress import Progress, clock_from_now, unwatched
 from ardor.runtime.tensors import load as load_tensors
-from ardor.settings.sections import CompressConfig, Config
+from ardor.settings.sections import CompressConfig, Config, TeacherConfig
 from ardor.training.start import own
 
 __all__ = ["STAGES", "Opened", "Run"]
@@ -67,6 +68,7 @@ class Run:
     clock: Callable[[], float] = field(default_factory=clock_from_now)
     earlier: float = 0.0  # seconds that its stages took before this process
     said: tuple[str, ...] = ()  # what there is to say of its plan, when it is made
+    places: Mapping[str, str] = field(default_factory=dict)  # of a teacher's files, as typed
 
     @classmethod
     def create(
@@ -96,6 +98,7 @@ class Run:
         if plan.config.time:
             plan = planned(layers, plan.config, plan.images, stages, given)
         config = plan.config
+        teaching.check(config.teacher, plan.images)
         check_epochs(config, stages)
         check_held_out(config, stages)
         if given:
@@ -103,7 +106,7 @@ class Run:
         while True:
             place = free_folder(config) if folder is None else Path(folder)
             run = cls(place, config, stages, data.place_of(config.data.source), clock=clock)
-            run.dataset, run.said = plan.images, plan.said
+            run.images, run.said = plan.images, plan.said
             content = {"stages": stages, **run._settings()}
             model = (
                 trained(run.space().adopted(given), plan.images, config.compress)
@@ -127,12 +130,16 @@ class Run:
     def open(cls, folder: Path | str, trust: Sequence[str] = ()) -> "Run":
         """The run in a folder; `trust` names the modules that it may have imported."""
         discover.trust(trust)
-        opened = cls(Path(folder), *read(Path(folder)))
+        config, stages, places = read(Path(folder))
+        place = places.get(config.data.source, "")
+        opened = cls(Path(folder), config, stages, place, places=places)
         opened.earlier = sum(cost["seconds"] for cost in opened.metrics["stages"].values())
         return opened
 
     def share_out(self, stage: str) -> None:
         """Gives the training what is left of the time of the run, once it is known."""
+        if stage == "train":
+            _ = self.dataset  # a teacher is asked in the time of the run
         if stage == "train" and self.config.limit and not self.checkpoints(stage):
             left = left_for_training(self.config, self.earlier + self.clock())
             train = self.config.train.model_copy(update={"time": left})
@@ -156,8 +163,10 @@ class Run:
         update(self.folder, self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        """The entries of config.json, with the place of the images besides what was typed."""
-        return {"place": {self.config.data.source: self.place}, **self.config.model_dump()}
+        """The entries of config.json, with the places of what is read besides what was typed."""
+        typed, at = (teaching.files_of(of) for of in (self.config.teacher, self.teacher))
+        places = {typed[name]: at[name] for name in typed} | {self.config.data.source: self.place}
+        return {"place": places, **self.config.model_dump()}
 
     def done(self, stage: str) -> bool:
         """Whether a stage has written its result and all its figures."""
@@ -189,9 +198,28 @@ class Run:
         """The stages of this run that are not done."""
         return [stage for stage in self.stages if not self.done(stage)]
 
+    @property
+    def teacher(self) -> TeacherConfig:
+        """The settings of the teacher, with its files where they are, wherever we are."""
+        at = {
+            name: self.places.get(path) or os.path.abspath(os.path.expanduser(path))
+            for name, path in teaching.files_of(self.config.teacher).items()
+        }
+        return self.config.teacher.model_copy(update=at)
+
     @functools.cached_property
     def dataset(self) -> data.Dataset:
-        """The images; an ArdorError unless size and classes are those the run was made for."""
+        """The images with what a teacher says of them, and with unlabelled ones, if there are any.
+
+        The teacher is asked when this is first needed, unless its answers are found.
+        """
+        images = teaching.with_unlabelled(self.images, self.config.data, self.teacher)
+        runtime = Runtime(seed=self.config.seed, report=self._report)
+        return teaching.taught(images, self.teacher, self.place, self.folder, runtime)
+
+    @functools.cached_property
+    def images(self) -> data.Dataset:
+        """The labelled images; an ArdorError unless the run was made for their size and classes."""
         images = self._images()
         check_images(self.config, images)
         return images

@@ -15,9 +15,9 @@ from ardor.models.card import card
 from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
-from ardor.pipeline import evaluation
+from ardor.pipeline import evaluation, teaching
 from ardor.pipeline.changes import CHANGEABLE
-from ardor.pipeline.compress_stage import compressed
+from ardor.pipeline.compress_stage import compressed, origins
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
 from ardor.pipeline.members import members
 from ardor.pipeline.prune_stage import smaller
@@ -34,9 +34,11 @@ from ardor.training.train import train as train_network
 
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
-SMALLER = {"prune": "tune", "compress": "compress"}  # stages that write `model`, and their loops
+# Stages that write `model`, and their loops.
+SMALLER = {"prune": ("tune",), "compress": ("compress", "tune")}
 # Metrics of an earlier pruning and of what came after it, by how they begin.
-SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_")
+TEACHER = ("teacher_accuracy", "teacher_agreement")
+SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_", *TEACHER)
 DERIVED = (*SCORED, "onnx_", "latency_")
 # Stage -> metrics that it may leave out when it is done again.
 DROPPED = {
@@ -67,8 +69,8 @@ def do(run: Run, stage: str) -> None:
         if stage in DROPPED:
             run.record.drop(DROPPED[stage])
         run.record.add(stage, **found, stages={stage: cost})
-        if stage in SMALLER:
-            run.drop_checkpoints(SMALLER[stage])
+        for loop in SMALLER.get(stage, ()):
+            run.drop_checkpoints(loop)
 
 
 def search(run: Run) -> Figures:
@@ -78,7 +80,7 @@ def search(run: Run) -> Figures:
     space = run.space()
     method = methods.make(run.config.method["name"], space, unnamed(run.config.method))
     found = search_space(
-        space, method, run.dataset.train, run.config.search, run=run.folder, runtime=runtime
+        space, method, run.images.train, run.config.search, run=run.folder, runtime=runtime
     )
     save(run.folder / SEARCHED, found.weights, {})
     write(
@@ -91,6 +93,7 @@ def search(run: Run) -> Figures:
 
 def train(run: Run) -> Figures:
     """Trains the network: new weights, or those of the search."""
+    figures = teaching.told(run.dataset.train, run.on_progress)
     runtime = run.runtime()
     model = train_network(
         run.network,
@@ -100,9 +103,10 @@ def train(run: Run) -> Figures:
         run=run.folder,
         runtime=runtime,
         searched=run.learned(run.network),
+        unlabelled=run.dataset.unlabelled,
     )
     model.cpu().save(run.folder / "trained", card=card("trained", model))
-    return {}
+    return figures
 
 
 def prune(run: Run) -> Figures:
@@ -114,15 +118,16 @@ def prune(run: Run) -> Figures:
 
 def compress(run: Run) -> Figures:
     """Takes out groups of weights while the network learns on."""
+    figures = teaching.told(run.dataset.train, run.on_progress)
     small, facts = compressed(run)
-    small.save(run.folder / "model", card=card("model", small))
-    return facts
+    small.save(run.folder / "model", card=card("model", small, origin=origins(run)[0]))
+    return {**facts, **figures}
 
 
 def export(run: Run) -> Figures:
     """Writes the network in every format of export.formats, each checked on training images."""
-    model, images = run.plain(), run.dataset.train.pixels[:CHECKED_IMAGES]
-    trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
+    model, images = run.plain(), run.images.train.pixels[:CHECKED_IMAGES]
+    trained = whole(run) if run.done("prune") else None
     formats = dict.fromkeys(run.config.export.formats)
     exports = [exporters.export(name, model, images) for name in formats]
     table = {one.name: {**one.to_json(), **compared(one, model, trained)} for one in exports}
@@ -131,6 +136,14 @@ def export(run: Run) -> Figures:
             write(filling / name, content)
         write_json(filling / "exports.json", {"format": FORMAT, "exports": table})
     return onnx_figures(table["onnx"]) if "onnx" in table else {}
+
+
+def whole(run: Run) -> Model:
+    """The network before it was made smaller, of plain weights."""
+    found = run.trained()
+    if "compress" in run.stages and not found.variational:
+        return found  # one that was given may have fewer channels than its architecture
+    return pruned(found, float("inf"))
 
 
 def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
@@ -165,6 +178,7 @@ def evaluate(run: Run) -> Figures:
     which, images = scored_images(run)
     logits = answers(run, run.plain(), images)
     results, count = {"": scored(logits, images)}, 1
+    now, then = origins(run)
     if run.done("prune"):
         place = run.folder / "model"
         first, *others = ensemble.load(place, ensemble.saved(place)).models
@@ -172,16 +186,17 @@ def evaluate(run: Run) -> Figures:
         if others:
             each = [logits, *(answers(run, other, images) for other in others)]
             results["ensemble_"] = scored(ensemble.together(each), images)
-        results["trained_"] = scored(
-            answers(run, pruned(run.trained(), float("inf")), images), images
-        )
-        write(place / "README.md", card("model", first, results[""], which, together=count))
+        results["trained_"] = scored(answers(run, whole(run), images), images)
+        text = card("model", first, results[""], which, together=count, origin=now)
+        write(place / "README.md", text)
     before = results.get("trained_", results[""])
-    write(run.folder / "trained" / "README.md", card("trained", run.trained(), before, which))
+    text = card("trained", run.trained(), before, which, origin=then)
+    write(run.folder / "trained" / "README.md", text)
     evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
         **({"ensemble_networks": count} if count > 1 else {}),
+        **teaching.agreement(logits, images),
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
     }
 

@@ -31,6 +31,8 @@ def run(
     keep_accuracy: float = 0.0,
     max_params: int = 0,
     max_macs: int = 0,
+    teacher: str | os.PathLike[str] | None = None,
+    unlabelled: str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     trust: Sequence[str] = (),
     on_progress: Watcher = unwatched,
@@ -41,13 +43,16 @@ def run(
     are mappings by section, a later one over those before it: `ardor.preset("digits")`, or
     `{"search": {"epochs": 2}}`. The network is pruned to the smallest that keeps an accuracy on the
     validation images, in percent, or to the most accurate with at most so many parameters or
-    multiply-adds for an image; what is 0 is not asked for. The folder must be a new one; without a
+    multiply-adds for an image; what is 0 is not asked for. A `teacher` is an ONNX classifier over
+    the same classes, to learn from beside the labels, and of `unlabelled` images, a folder or .npz,
+    alone; for its other settings give {"teacher": ...}. The folder must be a new one; without a
     name it is the first free one of runs/DATA-METHOD-N. `trust` names modules of your own that
     settings may import; a space that is given here is trusted by that.
     """
     asked = {"keep_accuracy": keep_accuracy, "max_params": max_params, "max_macs": max_macs}
     bounds = bounded({name: value for name, value in asked.items() if value})
-    made = _created(data, [*settings, bounds, *_named(space)], STAGES, folder, trust)
+    layers = [*settings, bounds, *_named(space), _teacher(teacher, unlabelled)]
+    made = _created(data, layers, STAGES, folder, trust)
     return resume(made, on_progress=on_progress)
 
 
@@ -93,6 +98,8 @@ def compress(
     max_params: int = 0,
     max_macs: int = 0,
     times_smaller: float = 0.0,
+    teacher: str | os.PathLike[str] | None = None,
+    unlabelled: str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     trust: Sequence[str] = (),
     on_progress: Watcher = unwatched,
@@ -104,7 +111,8 @@ def compress(
     safetensors file. What has no weights is trained first. It becomes as small as it is asked to
     be: to keep an accuracy on held-out images, in percent, or to have at most so many parameters or
     multiply-adds, or so many times fewer parameters; what is 0 is not asked for. If nothing is, it
-    loses no more than half a percent of accuracy. A module's run is continued by the same call with
+    loses no more than half a percent of accuracy. `teacher` and `unlabelled` are as in `run`. A
+    module's run is continued by the same call with
     its folder.
     """
     found = given(network, None if weights is None else Path(weights), trust)
@@ -117,7 +125,8 @@ def compress(
         "times_smaller": times_smaller,
     }
     typed = {"compress": {name: value for name, value in asked.items() if value}}
-    layers = layers_for(found, (*settings, typed, {"data": {"source": os.fspath(data)}}))
+    source = {"data": {"source": os.fspath(data)}}
+    layers = layers_for(found, (*settings, typed, _teacher(teacher, unlabelled), source))
     place = None if folder is None else Path(folder)
     if isinstance(network, nn.Module) and place is not None and (place / "config.json").exists():
         return resume(_made_before(network, place, layers, trust), on_progress=on_progress)
@@ -164,6 +173,15 @@ def _named(space: str | Build | None) -> list[Layer]:
     if discover.is_dotted(name):
         discover.trust([name])
     return [{"space": {"name": name}}]
+
+
+def _teacher(
+    model: str | os.PathLike[str] | None, unlabelled: str | os.PathLike[str] | None
+) -> Layer:
+    """The settings of a teacher that are given."""
+    given = {"model": model, "unlabelled": unlabelled}
+    found = {name: os.fspath(path) for name, path in given.items() if path is not None}
+    return {"teacher": found} if found else {}
 
 
 def _created(

@@ -99,14 +99,6 @@ class Thinning(nn.Module):
             self.get_buffer(mask_of(name)).copy_(weight != 0)
 
 
-@torch.no_grad()
-def without_noise_(net: Net) -> None:
-    """Has Gaussian weights be as good as plain: none is pruned for its noise any more."""
-    for module in net.modules():
-        if isinstance(module, Variational):
-            module.log_var.fill_(GONE)
-
-
 def without_dead(net: Net, shape: tuple[int, int, int]) -> Net:
     """A network in evaluation without weights that have no effect."""
     return without_dead_weights(net, trace(net, shape))

@@ -4,10 +4,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ardor.reporting import compression
 from ardor.reporting.format import count, duration, number, percent, scientific, short
 from ardor.reporting.read import Run
 
-STAGES = {"search": "Search", "train": "Training", "tune": "Fine-tuning"}
+STAGES = {
+    "search": "Search",
+    "train": "Training",
+    "compress": "Compressing",
+    "tune": "Fine-tuning",
+}
 
 
 @dataclass(frozen=True)
@@ -22,19 +28,20 @@ class Card:
 def cards(found: Run) -> Iterator[Card]:
     """Accuracy, calibration, size and time, as far as they are known."""
     metrics = {key: number(value) for key, value in found.metrics.items()}
+    when = compression.before(found.metrics)
     which = "held_out" if metrics.get("held_out_images") is not None else "test"
     accuracy = metrics.get(f"{which}_accuracy")
     if accuracy is not None:
         words = "Held-out accuracy, no test images" if which == "held_out" else "Test accuracy"
-        before = _before(metrics.get(f"trained_{which}_accuracy"), lambda share: percent(share, 1))
-        yield Card(words, percent(accuracy, 1), before)
+        before = metrics.get(f"trained_{which}_accuracy")
+        yield Card(words, percent(accuracy, 1), _earlier(before, _share, when))
     elif which == "held_out":
         yield Card("Accuracy", "not measured", "no test images, and none held out of the training")
     ece = metrics.get(f"{which}_ece")
     if ece is not None:
         yield Card("Calibration error", percent(ece, 1), _probabilities(metrics, which))
     yield from _together(metrics, f"ensemble_{which}")
-    yield from _size_cards(metrics)
+    yield from _size_cards(metrics, when)
     seconds = _seconds(found)
     if seconds:
         yield Card("Time", duration(seconds), "all stages together")
@@ -56,34 +63,40 @@ def _probabilities(metrics: Mapping[str, float | None], which: str) -> str:
     return ", ".join(f"{label} {x:.3g}" for label, x in known.items() if x is not None)
 
 
-def _size_cards(metrics: Mapping[str, float | None]) -> Iterator[Card]:
+def _size_cards(metrics: Mapping[str, float | None], when: str) -> Iterator[Card]:
     params, nonzero = metrics.get("params"), metrics.get("nonzero_params")
     if nonzero is not None and params:
         note = f"of {count(params)}, {percent(nonzero / params, 1)}"
-        yield Card("Non-zero parameters", count(nonzero), note)
+        before = _earlier(metrics.get("trained_nonzero_params"), count, when)
+        yield Card("Non-zero parameters", count(nonzero), before or note)
     if params is not None and (nonzero is None or metrics.get("trained_params") is not None):
-        yield Card("Parameters", count(params), _before(metrics.get("trained_params"), count))
+        before = _earlier(metrics.get("trained_params"), count, when)
+        yield Card("Parameters", count(params), before)
     macs, apart = metrics.get("macs"), metrics.get("onnx_max_difference")
     if macs is not None:
-        before = _before(metrics.get("trained_macs"), short)
+        before = _earlier(metrics.get("trained_macs"), short, when)
         yield Card("Multiply-adds", short(macs), before or f"{count(macs)} for one image")
     expected = metrics.get("expected_params")
     if expected is not None:
         yield Card("Parameters of a draw", count(expected), "expected, by the posterior")
     latency, sparse = metrics.get("latency_ms"), metrics.get("sparse_bytes")
     if sparse is not None:
-        dense = _before(metrics.get("trained_file_bytes"), _kilobytes)
+        dense = _earlier(metrics.get("trained_file_bytes"), _kilobytes, when)
         yield Card("Size, stored sparsely", _kilobytes(sparse), dense)
     if latency is not None:
-        before = _before(metrics.get("trained_latency_ms"), "{:.3g} ms".format)
+        before = _earlier(metrics.get("trained_latency_ms"), "{:.3g} ms".format, when)
         yield Card("Time for one image", f"{latency:.3g} ms", before)
     if apart is not None:
         yield Card("ONNX export", "agrees", f"largest difference {scientific(apart)}")
 
 
-def _before(value: float | None, say: Callable[[float], str]) -> str:
-    """The value before pruning in words, if it is known."""
-    return "" if value is None else f"{say(value)} before pruning"
+def _earlier(value: float | None, say: Callable[[float], str], when: str) -> str:
+    """The value before the network was made smaller in words, if it is known."""
+    return "" if value is None else f"{say(value)} {when}"
+
+
+def _share(value: float) -> str:
+    return percent(value, 1)
 
 
 def _kilobytes(size: float) -> str:

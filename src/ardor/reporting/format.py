@@ -17,6 +17,8 @@ FAMILIES: dict[Family, str] = {
     "noise": "noise",
     "other": "other operation",
 }
+# The name of a module that was given in a script: its class, and what tells it from others.
+_AT_HAND = re.compile(r"^__main__\.(\w+)_[0-9a-f]{8}$")
 _TERMS = {
     "accuracy": "accuracy",
     "nll": "negative log-likelihood, nats per image",
@@ -34,6 +36,11 @@ _TERMS = {
     "op_entropy": "variety of kept operations, nats",
     "curvature": "curvature of the held-out loss in the gates",
 }
+
+
+def said(network: str) -> str:
+    """The name of a network as a person says it; of a module given in a script, its class."""
+    return _AT_HAND.sub(r"\1", network)
 
 
 def operation(name: str) -> str:

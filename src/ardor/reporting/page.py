@@ -15,14 +15,14 @@ from ardor.architecture import (
     against_odds,
     certainty,
 )
-from ardor.reporting import exports, pruning_curve
+from ardor.reporting import compression, exports, layers, pruning_curve
 from ardor.reporting.cells import cells, summary
 from ardor.reporting.certainty import bars, strips, taken_out
 from ardor.reporting.charts import charts
 from ardor.reporting.drawing import picture
 from ardor.reporting.fallen import fallen, pruned
 from ardor.reporting.figures import STAGES, cards, costs
-from ardor.reporting.format import count, number, operation, percent, setting
+from ardor.reporting.format import count, number, operation, percent, said, setting
 from ardor.reporting.prior import prior
 from ardor.reporting.quality import quality
 from ardor.reporting.read import Run, read
@@ -55,10 +55,11 @@ def report(run: Path, choices: Sequence[Choice] = ()) -> str:
         strengths=list(strength_tables(*known, found.strengths, fell)),
         meanings=meanings(found.strengths),
         stages=_courses(found),
-        searched=bool(found.epochs.get("search")),
+        course=_course(found),
         warnings=list(_warnings(found)),
         taken_out=list(taken_out(found.epochs.get("search", []))),
         **_pruning(found),
+        **_layers(found),
         exports=list(exports.rows(found.exports)),
         export_columns=exports.COLUMNS,
         costs=costs(found.metrics),
@@ -80,7 +81,7 @@ def _template() -> Template:
 
 def _title(found: Run, run: Path) -> str:
     network = found.architecture is not None and not found.architecture.kept
-    how = "space" if network else "method"
+    how = "space" if network or compression.compresses(found.config) else "method"
     method, data = (_name(found.config.get(key)) for key in (how, "data"))
     if method and data:
         return f"{method} on {data}"
@@ -92,7 +93,7 @@ def _name(section: Any) -> str:
     if not isinstance(section, Mapping):
         return str(section) if section else ""
     if section.get("name"):
-        return str(section["name"])
+        return said(str(section["name"]))
     source = str(section.get("source") or section.get("path") or "")
     return Path(source).name or source
 
@@ -100,7 +101,8 @@ def _name(section: Any) -> str:
 def _lead(found: Run) -> list[str]:
     """The result in sentences."""
     edges = [e for cell in cells(*_known(found)) for e in cell.edges] if found.architecture else []
-    sentences = [f"{said[:1].upper()}{said[1:]}." for said in found.warnings]
+    sentences = [f"{each[:1].upper()}{each[1:]}." for each in found.warnings]
+    sentences += compression.sentences(found.metrics, found.config)
     architecture, choices, shares = _known(found)
     kept = architecture.options
     lost = pruned(architecture, choices, found.strengths, found.fell_with)
@@ -171,6 +173,12 @@ def _candidates(found: Run, taken: Architecture) -> list[tuple[str, ...]]:
     return rows
 
 
+def _course(found: Run) -> str:
+    """What the charts tell the course of."""
+    words = {"search": "search", "train": "training", "compress": "compression"}
+    return next((word for stage, word in words.items() if found.epochs.get(stage)), "training")
+
+
 def _courses(found: Run) -> list[tuple[str, int, list[Markup]]]:
     """Title, epochs and charts of each stage, the search first."""
     stages = sorted(found.epochs, key=lambda stage: [*STAGES, stage].index(stage))
@@ -191,7 +199,7 @@ def _warnings(found: Run) -> Iterator[tuple[int, str]]:
 
 
 def _pruning(found: Run) -> dict[str, Any]:
-    """The pruning curve, as a picture and in numbers."""
+    """The curve of pruning or compression, as a picture and in numbers."""
     networks = pruning_curve.networks(found.curve)
     if not networks:
         return {"pruning": None}
@@ -204,11 +212,26 @@ def _pruning(found: Run) -> dict[str, Any]:
         )
         for n in networks
     ]
-    drawn = pruning_curve.chart(networks, number(found.metrics.get("threshold")))
+    drawn = pruning_curve.chart(networks, pruning_curve.taken(networks, found.metrics))
+    images = number(found.curve.get("count"))
+    many = "" if images is None else f"{count(images)} "
     return {
         "pruning": Markup(drawn),
         "networks": rows,
-        "looked_at": f"{found.curve.get('count')} {found.curve.get('images')} images",
+        "cycles": networks[0].threshold is None,
+        "looked_at": f"{many}{found.curve.get('images')} images",
+    }
+
+
+def _layers(found: Run) -> dict[str, Any]:
+    """Each layer before and after, as a picture and in numbers."""
+    known = layers.layers(found.layers)
+    if not known:
+        return {"layers": None}
+    return {
+        "layers": Markup(layers.chart(known)),
+        "layer_columns": layers.COLUMNS,
+        "layer_rows": layers.rows(known),
     }
 
 

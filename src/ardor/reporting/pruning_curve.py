@@ -1,4 +1,4 @@
-"""The pruning curve as a picture: accuracy against the parameters that remain."""
+"""The curve of pruning, or of compression, as a picture: accuracy against the parameters left."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,36 +19,83 @@ _SAME = 1e-9  # thresholds that differ by less are equal
 
 @dataclass(frozen=True)
 class Network:
-    """A point of the curve."""
+    """A point of the curve: of a threshold, or of a cycle in which groups have left."""
 
-    threshold: float
+    threshold: float | None
     params: float
     accuracy: float
     macs: float | None = None  # multiply-adds for an image; older files do not have them
+    cycle: int = 0
 
     @property
     def words(self) -> str:
-        """The threshold, for reading."""
+        """The threshold or the cycle, for reading."""
+        if self.threshold is None:
+            return f"cycle {self.cycle}" if self.cycle else "the whole network"
         return "nothing leaves" if self.threshold >= NOTHING else f"{self.threshold:g}"
+
+    @property
+    def described(self) -> str:
+        """What it has, and where it is from."""
+        name = self.words if self.threshold is None else f"threshold {self.words}"
+        return f"{percent(self.accuracy, 1)} with {count(self.params)} parameters, {name}"
 
 
 def networks(content: Mapping[str, Any]) -> list[Network]:
-    """The points in curve.json, smallest first, without invalid ones."""
+    """The points in curve.json, without invalid ones: cycles in order, else the smallest first."""
     rows = content.get("points")
-    found = []
-    for row in rows if isinstance(rows, list) else []:
-        values = row if isinstance(row, Mapping) else {}
-        threshold, params, accuracy, macs = (
-            number(values.get(key)) for key in ("threshold", "params", "accuracy", "macs")
-        )
-        if threshold is not None and params is not None and accuracy is not None and params >= 1:
-            found.append(Network(threshold, params, accuracy, macs))
-    return sorted(found, key=lambda network: (network.params, network.threshold))
+    found = [
+        network
+        for cycle, row in enumerate(rows if isinstance(rows, list) else [])
+        if isinstance(row, Mapping) and (network := _network(row, cycle))
+    ]
+    if any(network.threshold is None for network in found):
+        return found
+    return sorted(found, key=lambda network: (network.params, network.threshold or 0.0))
 
 
-def chart(found: Sequence[Network], taken: float | None) -> str:
-    """An SVG; the point with the threshold `taken` is emphasised."""
-    least, most = found[0], found[-1]
+def _network(row: Mapping[str, Any], cycle: int) -> Network | None:
+    """A point of the curve; None if it is not valid."""
+    params, accuracy, macs, threshold = (
+        number(row.get(key)) for key in ("params", "accuracy", "macs", "threshold")
+    )
+    strange = threshold is None and "threshold" in row
+    if params is None or params < 1 or accuracy is None or strange:
+        return None
+    return Network(threshold, params, accuracy, macs, cycle)
+
+
+def taken(found: Sequence[Network], metrics: Mapping[str, Any]) -> Network | None:
+    """The network that was taken: that of the threshold, or the last one of the final size."""
+    threshold, params = number(metrics.get("threshold")), number(metrics.get("nonzero_params"))
+    if threshold is not None:
+        return next((n for n in found if same(n.threshold, threshold)), None)
+    if not params or any(network.threshold is not None for network in found):
+        return None
+    # What is left learns on, and a few more weights may have become zero.
+    return min(reversed(found), key=lambda n: abs(math.log(n.params / params)), default=None)
+
+
+def way(found: Sequence[Network], taken: Network | None) -> list[Network]:
+    """The networks that led to the one taken: no later cycle began with a larger one."""
+    if any(network.threshold is not None for network in found):
+        return list(found)
+    cycles = found[: found.index(taken) + 1] if taken else found
+    led: list[Network] = []
+    for network in reversed(cycles):
+        if not led or network.params >= led[0].params:
+            led.insert(0, network)
+    return led
+
+
+def same(one: float | None, other: float) -> bool:
+    """Whether two thresholds are equal."""
+    return one is not None and abs(one - other) < _SAME
+
+
+def chart(found: Sequence[Network], taken: Network | None) -> str:
+    """An SVG; the network that was taken is emphasised."""
+    least, most = (end(found, key=lambda network: network.params) for end in (min, max))
     root = svg(
         _WIDTH,
         _HEIGHT,
@@ -62,14 +109,16 @@ def chart(found: Sequence[Network], taken: float | None) -> str:
     _draw_axes(root, levels, sizes)
     places = [(_x(n.params, sizes), _y(n.accuracy, levels)) for n in found]
     group = add(root, "g", class_="first")
-    path = "M" + " L".join(f"{point(x)},{point(y)}" for x, y in places)
+    stayed = way(found, taken)
+    line = [place for network, place in zip(found, places, strict=True) if network in stayed]
+    path = "M" + " L".join(f"{point(x)},{point(y)}" for x, y in line)
     add(group, "path", d=path, class_="line", stroke_width=2.0)
     for network, (x, y) in zip(found, places, strict=True):
-        own = taken is not None and abs(network.threshold - taken) < _SAME
+        own = network is taken
         place = add(root, "g", class_="second") if own else group
         dot = add(place, "circle", class_="head", cx=x, cy=y, r=6.0 if own else 3.0)
-        words = f"{percent(network.accuracy, 1)} with {count(network.params)} parameters, threshold"
-        add(dot, "title", f"{words} {network.words}" + (", taken" if own else ""))
+        more = ", taken" if own else "" if network in stayed else ", given up again"
+        add(dot, "title", network.described + more)
     return render(root)
 
 

@@ -34,6 +34,7 @@ class Run:
     metrics: Mapping[str, Any]
     epochs: Mapping[str, list[Epoch]]  # stage -> lines of the log, one an epoch
     curve: Mapping[str, Any]  # accuracy by parameters
+    layers: Mapping[str, Any]  # before and after it was made smaller
     exports: Mapping[str, Any]  # by format
     warnings: list[str]  # of the search as a whole
     evaluation: Evaluation | None  # answers to images that it has not seen
@@ -63,6 +64,7 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
         metrics=_load(run / "metrics.json"),
         epochs=epochs,
         curve=_load(run / "curve.json"),
+        layers=_load(run / "layers.json"),
         exports=exports_of(run),
         warnings=warnings_of(run),
         evaluation=read_evaluation(run),

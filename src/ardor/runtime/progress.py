@@ -14,7 +14,7 @@ class Progress:
     """How far a stage is, for a terminal or any other observer."""
 
     stage: str
-    epoch: int
+    epoch: int  # 0 where there are none: a teacher looks at images
     epochs: int  # 0 while it is not known how many fit into the time
     done: float  # of the stage, in [0, 1]
     seconds_left: float

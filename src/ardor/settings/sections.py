@@ -59,6 +59,17 @@ class Fitting(Settings):
     augment: tuple[Augmentation, ...] = ("crop",)  # "mirror": flip, if classes survive it
 
 
+class TeacherConfig(Settings):
+    """A pretrained model that the final network learns from, beside the labels."""
+
+    model: str = ""  # an ONNX file; "": no teacher
+    classes: str = ""  # a TOML or JSON file, its outputs to our classes; "": they are ours
+    unlabelled: str = ""  # images without labels, a folder or .npz, to learn from it alone
+    input: Literal["auto", "pixels", "unit", "centred", "imagenet"] = "auto"  # pixels it takes
+    temperature: float = Field(default=4.0, ge=0.1, le=100)  # its answers are softened by
+    share: float = Field(default=0.5, ge=0, le=1)  # of its answer, beside an image's label
+
+
 class SearchConfig(Fitting):
     """The search: weights and gates of the supernet."""
 
@@ -129,14 +140,14 @@ class CompressConfig(Settings):
     prior: str = "laplace"  # 'ardor list priors' shows them
     groups: tuple[str, ...] = ("filters",)  # what leaves together; 'ardor list groups' shows them
     strength: Rate = 1e-4  # of the prior laplace: lambda, against the nll of an image
-    epochs: int = Field(default=20, ge=0, le=LONGEST)
+    epochs: int = Field(default=20, ge=1, le=LONGEST)
     time: Time = 0.0  # it ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     optimiser: Literal["adam", "sgd", "adamw"] = "adam"
-    rate: Rate = 1e-3  # of learning, where it begins; it falls along a cosine
+    rate: Rate = 1e-3  # of learning; after the last cycle it falls along a cosine
     weight_decay: Amount = 0.0
     average: Share = 0.99  # momentum of the mean of weights over steps; 0: no mean
     cycles: Count = 10  # in which groups leave, between two of which what is left learns
-    settle: float = Field(default=0.5, ge=0, le=0.9)  # of the epochs: the last, nothing leaves in
+    settle: Share = 0.5  # of the epochs, in which what is left is trained by itself, at the end
     keep_accuracy: Accuracy = 0.0  # the smallest network that is this accurate; 0 is off
     max_params: int = Field(default=0, ge=0, le=10**12)  # not zero, at most; 0 is off
     max_macs: int = Field(default=0, ge=0, le=10**15)  # multiply-adds of an image; 0 is off
@@ -172,6 +183,7 @@ class Config(Settings):
     train: TrainConfig = TrainConfig()
     prune: PruneConfig = PruneConfig()
     compress: CompressConfig = CompressConfig()
+    teacher: TeacherConfig = TeacherConfig()
     export: ExportConfig = ExportConfig()
 
     @property
@@ -186,5 +198,6 @@ SECTIONS: Mapping[str, type[Settings]] = {
     "train": TrainConfig,
     "prune": PruneConfig,
     "compress": CompressConfig,
+    "teacher": TeacherConfig,
     "export": ExportConfig,
 }

@@ -1,9 +1,8 @@
 """Making a trained network smaller: it learns on, under a prior, while groups of weights leave.
 
 One loop for every prior. The network learns in cycles; after each, the prior is fitted again, and
-the least relevant groups leave. How many is said in one of two ways: so small in the end, by equal
-factors from cycle to cycle; or as small as an accuracy allows, by trial. In the last part nothing
-leaves, and what is left learns as plain weights.
+the least relevant groups leave. How many is said in one of two ways: so small in the end, by
+factors that come ever closer to one; or as small as an accuracy allows, by trial.
 """
 
 import copy
@@ -25,7 +24,7 @@ from ardor.models.sizes import Sizes
 from ardor.pruning import priors
 from ardor.pruning.channels import compact
 from ardor.pruning.groups import Groups, groups_of
-from ardor.pruning.thinning import Thinning, without_noise_
+from ardor.pruning.thinning import Thinning
 from ardor.runtime.device import Runtime
 from ardor.settings.sections import CompressConfig, TrainConfig
 from ardor.spaces import Net
@@ -34,7 +33,8 @@ from ardor.training.optimise import rate_at
 from ardor.training.train import TrainLoop, split_validation
 
 BEGIN = 0.05  # of the progress: when the first groups leave
-FULL = 0.3  # of the time in which groups leave: when the KL has reached its weight
+FULL = 0.3  # of the progress: when the KL has reached its weight
+END = 0.95  # of the progress: when the last groups leave
 TRIAL = 0.7  # while an accuracy is to be kept, a network loses so much of its parameters at once
 CURVED = 5000  # images that the curvature is of
 
@@ -58,16 +58,16 @@ def compress(
     *,
     run: Path,
     runtime: Runtime,
+    unlabelled: Images | None = None,
 ) -> Compressed:
     """A smaller network; the given one stays as it is.
 
     Continues from the newest checkpoint in `run`, if there is one.
     """
-    parts = split_validation(images, config, runtime.seed)
+    parts = split_validation(images, config, runtime.seed, unlabelled)
     loop = CompressLoop(model, parts, config, asked, run, runtime)
     with runtime.signals():
         loop.run()
-        loop.finish()
     net = copy.deepcopy(loop.net).cpu()
     plain_(net)
     net.forget_shapes_()
@@ -139,6 +139,16 @@ class CompressLoop(TrainLoop):
                 f"than keep_accuracy = {least:.1%}: it gets smaller only if it learns to"
             )
 
+    def look_back(self) -> None:
+        """Says so where as little is left as was asked for, and it is of no use."""
+        if self.asked.sized and self.points:
+            accuracy = self.points[-1]["accuracy"]
+            if accuracy <= mirror.chance(self.validation.labels):
+                self.say(
+                    f"what is left answered {accuracy:.1%} of the held-out images rightly when the "
+                    "last groups had left, no more than by chance: ask for less, or more epochs"
+                )
+
     def say(self, line: str) -> None:
         """Tells what a person should know of the result, now and at the end."""
         self.stage.facts["said"].append(line)
@@ -154,40 +164,32 @@ class CompressLoop(TrainLoop):
         """The size of the network as it is."""
         return Sizes(*self.stage.facts["size"])
 
-    @property
-    def settling(self) -> bool:
-        """Whether nothing leaves any more."""
-        return self.stage.facts["cycle"] > self.asked.cycles  # type: ignore[no-any-return]
-
     def cycle_at(self, progress: float) -> int:
-        """How many cycles have begun: none until `BEGIN`, one more than all when it settles."""
-        share = (progress - BEGIN) / (1 - self.asked.settle - BEGIN)
-        return 0 if share < 0 else 1 + min(self.asked.cycles, int(share * self.asked.cycles))
+        """How many cycles have begun: none until `BEGIN`, all at `END`."""
+        share = (progress - BEGIN) / (END - BEGIN)
+        return 0 if share < 0 else min(self.asked.cycles, 1 + int(share * (self.asked.cycles - 1)))
+
+    def finish_epoch(self) -> None:
+        if self.stage.timetable.ends_with(self.stage.epoch):
+            self.go_on_to(self.asked.cycles)  # where steps are few, it was not reached
+            self.judge()
+            self.look_back()
+        super().finish_epoch()
 
     def step(self, images: Images) -> None:
         self.go_on_to(self.cycle_at(self.stage.progress))
         super().step(images)
 
-    def finish(self) -> None:
-        """Does what has to come before the end, where there were too few steps for it."""
-        self.average = None  # the network is that of the two which was chosen
-        self.go_on_to(self.asked.cycles + 1)
-
     def go_on_to(self, due: int) -> None:
-        """Begins the cycle that is due; those before it may be passed over, but not the last."""
-        for number in (min(due, self.asked.cycles), due):
-            if number > self.stage.facts["cycle"]:
-                self.stage.facts["cycle"] = number
-                self.begin_cycle(number)
+        """Begins the cycle that is due, if it has not begun."""
+        if due > self.stage.facts["cycle"]:
+            self.stage.facts["cycle"] = due
+            self.begin_cycle(due)
 
     def begin_cycle(self, number: int) -> None:
         """Judges what the last cycle has left, fits the prior, and lets groups leave."""
         if number:
             self.judge()
-        if self.settling:
-            for net in (self.net, *([self.average.net] if self.average else [])):
-                without_noise_(net)
-            return
         self.thinning.prior.refit(self.curvature)
         if number:
             self.thin(number)
@@ -198,6 +200,7 @@ class CompressLoop(TrainLoop):
             return
         found = self.score(self.average.net if self.average else self.net)
         self.points.append({**asdict(self.now), **{n: found[n] for n in ("accuracy", "nll")}})
+        self.stage.tell(in_words(self.points))
         if self.asked.sized or self.now == self.whole:
             return
         if found["accuracy"] >= self.stage.facts["least"]:
@@ -224,14 +227,15 @@ class CompressLoop(TrainLoop):
             self.thinning.hold(self.average.net)
         if number == self.asked.cycles and self.asked.sized and not now.fits(self.end):
             self.say(
-                f"as small as asked, {in_words(self.end)}, it cannot become by its "
-                f"{', '.join(self.asked.groups)}: the smallest has {in_words(now)}"
+                f"as small as asked, {size_in_words(self.end)}, it cannot become by its "
+                f"{', '.join(self.asked.groups)}: the smallest has {size_in_words(now)}"
             )
 
     def wanted(self, number: int) -> Sizes:
         """How large the network may be in a cycle."""
         if self.asked.sized:
-            return self.whole.towards(self.end, number / self.asked.cycles)
+            # Fast at first and then ever slower: the less there is, the more each group tells.
+            return self.whole.towards(self.end, 1 - (1 - number / self.asked.cycles) ** 2)
         return Sizes(round(self.stage.facts["trial"] * self.now.params), self.whole.macs)
 
     @property
@@ -243,15 +247,11 @@ class CompressLoop(TrainLoop):
         return Sizes(max(1, int(params)), int(macs))
 
     def hold(self) -> None:
-        if not self.settling:
-            self.thinning.prior.after_step(rate_at(self.config, self.stage.progress))
+        self.thinning.prior.after_step(rate_at(self.config, self.stage.progress))
         self.thinning.hold()
 
     def kl_counts(self) -> float:
-        if self.settling:
-            return 0.0
-        full = FULL * (1 - self.asked.settle)
-        return self.config.kl * min(1.0, self.stage.progress / full)
+        return self.config.kl * min(1.0, self.stage.progress / FULL)
 
     def curvature(self) -> Mapping[str, Tensor]:
         """The curvature of an image's nll in each weight, on some training images."""
@@ -266,6 +266,21 @@ class CompressLoop(TrainLoop):
         return {name: total / len(picked) for name, total in zip(names, sums, strict=True)}
 
 
+def in_words(points: Points) -> str:
+    """The network that the last cycle has left; before the first one it is whole."""
+    now, cycle = points[-1], len(points) - 1
+    return (
+        f"{f'after cycle {cycle}' if cycle else 'before it gets smaller'}: "
+        f"{size_in_words(Sizes(int(now['params']), int(now['macs'])))}, "
+        f"held-out accuracy {100 * now['accuracy']:.1f} %"
+    )
+
+
+def size_in_words(sizes: Sizes) -> str:
+    """A size, for reading."""
+    return f"{sizes.params:,} parameters, {sizes.macs:,} multiply-adds"
+
+
 def groups_in(net: Net, shape: tuple[int, int, int], kinds: Sequence[str]) -> list[Groups]:
     """The groups of a network; an ArdorError where it has none of these kinds."""
     found = groups_of(net, shape, kinds)
@@ -275,8 +290,3 @@ def groups_in(net: Net, shape: tuple[int, int, int], kinds: Sequence[str]) -> li
             "name others, such as --groups filters or --groups weights: 'ardor list groups'",
         )
     return found
-
-
-def in_words(sizes: Sizes) -> str:
-    """A size, for reading."""
-    return f"{sizes.params:,} parameters and {sizes.macs:,} multiply-adds"

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ardor.bayes import Gates
+from ardor.bayes.divergences import distillation, softened
+from ardor.data import Images
 from ardor.runtime.device import Runtime
 from ardor.spaces import Net
 from ardor.training.accumulate import in_micro_batches
@@ -18,8 +20,11 @@ class Batch:
     """Normalised images with their labels, and how many images the data set has in all."""
 
     images: Tensor
-    labels: Tensor  # a class for each image, or the share of each class, (images, classes)
+    # A class for each image, or the share of each class, (images, classes); with a teacher both
+    # those of the labels and the teacher's, (images, 2, classes).
+    labels: Tensor
     dataset_size: int
+    temperature: float = 1.0  # of the teacher
 
     @classmethod
     def zeros(cls, images: int, like: Tensor, runtime: Runtime) -> "Batch":
@@ -45,14 +50,17 @@ def likelihood(
     auxiliary_weight: float = 0.0,
     micro_batches: int = 1,
 ) -> Mapping[str, Tensor]:
-    """The nll of each head, and the accuracy of the first; at once or in micro-batches."""
+    """The nll of each head, and the accuracy of the first; at once or in micro-batches.
+
+    With a teacher also what sets the first head apart from it, and the same in the auxiliary term.
+    """
 
     def terms_of(images: Tensor, labels: Tensor, gates: Gates) -> dict[str, Tensor]:
         main, *auxiliary = net.heads(images, gates)
-        terms = {"nll": F.cross_entropy(main, labels, label_smoothing=smoothing)}
+        terms = of_head(main, labels, smoothing, batch.temperature)
         for head in auxiliary:
-            nll = F.cross_entropy(head, labels, label_smoothing=smoothing)
-            terms["auxiliary"] = auxiliary_weight * nll
+            own = of_head(head, labels, smoothing, batch.temperature)
+            terms["auxiliary"] = auxiliary_weight * torch.stack([*own.values()]).sum()
         return {**terms, "accuracy": (main.argmax(1) == truth(labels)).float().mean()}
 
     if micro_batches == 1:
@@ -62,8 +70,41 @@ def likelihood(
     )
 
 
+def of_head(
+    logits: Tensor, labels: Tensor, smoothing: float, temperature: float
+) -> dict[str, Tensor]:
+    """The nll of the labels and, with a teacher, the divergence from it: means over all images."""
+    if labels.dim() < 3:
+        return {"nll": F.cross_entropy(logits, labels, label_smoothing=smoothing)}
+    own, taught = labels.unbind(1)
+    # The smoothing of an image weighs as much as its label: nothing, where it has none.
+    smooth = own.lerp(own.mean(1, keepdim=True).expand_as(own), smoothing)
+    return {
+        "nll": -(smooth * logits.log_softmax(1)).sum(1).mean(),
+        "teacher": distillation(logits, taught, temperature).mean(),
+    }
+
+
+def targets_of(images: Images) -> Tensor:
+    """What a batch is to learn of each image, as `Batch.labels` has it.
+
+    Every image weighs one. Of an image with a label the teacher has its share; where there is no
+    label, its answer stands for that and is all there is to learn.
+    """
+    if images.taught is None:
+        return images.labels
+    labelled, classes = images.labels >= 0, images.taught.answers.shape[1]
+    share = torch.where(labelled, images.taught.share, 1.0)[:, None]
+    labels = F.one_hot(images.labels.clamp_min(0), classes) * (1 - share)
+    taught = share * softened(images.taught.answers, images.taught.temperature)
+    return torch.stack([labels, taught], 1)
+
+
 def truth(labels: Tensor) -> Tensor:
-    """The class of each image, or the one with the largest share."""
+    """The class of each image, or that of the largest share; where no label is, the teacher's."""
+    if labels.dim() == 3:
+        own, taught = labels.unbind(1)
+        labels = torch.where(own.sum(1, keepdim=True) > 0, own, taught)
     return labels if labels.dim() == 1 else labels.argmax(1)
 
 

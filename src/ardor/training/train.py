@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ardor import spaces
 from ardor.architecture import Architecture
-from ardor.data import Images, augment, mixed, mixing, stratified
+from ardor.data import Images, augment, joined, mixed, mixing, stratified
 from ardor.errors import ArdorError
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
@@ -23,7 +23,7 @@ from ardor.training import mirror
 from ardor.training.accumulate import micro_batches_of
 from ardor.training.average import Average
 from ardor.training.loop import ResumableLoop
-from ardor.training.objective import Batch, Loss, likelihood, objective
+from ardor.training.objective import Batch, Loss, likelihood, objective, targets_of
 from ardor.training.optimise import rate_at, set_gradients_, set_rate_, weight_optimiser
 from ardor.training.sparse import Sparse
 from ardor.training.start import has_statistics, normalise_of, recalibrate_, take_
@@ -39,14 +39,16 @@ def train(
     run: Path,
     runtime: Runtime,
     searched: Mapping[str, Tensor] | None = None,
+    unlabelled: Images | None = None,
 ) -> Model:
     """The trained network; continues from the newest checkpoint in `run`, if there is one.
 
-    `searched` are the weights that a search found, which `config.start` may ask for.
+    `searched` are the weights that a search found, which `config.start` may ask for. Of unlabelled
+    images it learns what a teacher says.
     """
     if config.start == "search" and searched is None:
         raise ArdorError("train.start = 'search' needs weights of a search", "give its weights")
-    parts = split_validation(images, config, runtime.seed)
+    parts = split_validation(images, config, runtime.seed, unlabelled)
     loop = TrainLoop(architecture, parts, config, run, runtime, searched=searched)
     with runtime.signals():
         loop.run()
@@ -54,22 +56,32 @@ def train(
 
 
 def tune(
-    model: Model, images: Images, config: TrainConfig, *, run: Path, runtime: Runtime
+    model: Model,
+    images: Images,
+    config: TrainConfig,
+    *,
+    run: Path,
+    runtime: Runtime,
+    unlabelled: Images | None = None,
 ) -> Model:
     """A pruned network after some more epochs: zeros stay zero. Resumable as `train` is."""
-    parts = split_validation(images, config, runtime.seed)
+    parts = split_validation(images, config, runtime.seed, unlabelled)
     net = copy.deepcopy(model.net)
     loop = TrainLoop(model.architecture, parts, config, run, runtime, learned=net, name="tune")
     loop.unpruned = [weight.detach() != 0 for weight in loop.weights]
+    loop.normalise = copy.deepcopy(model.normalise).to(runtime.device)
     with runtime.signals():
         loop.run()
     return Model(net.cpu(), model.normalise, model.architecture, model.classes).eval()
 
 
-def split_validation(images: Images, config: TrainConfig, seed: int) -> list[Images]:
-    """Images to learn from, and images to watch by."""
+def split_validation(
+    images: Images, config: TrainConfig, seed: int, unlabelled: Images | None = None
+) -> list[Images]:
+    """Images to learn from, unlabelled ones after the others, and labelled images to watch by."""
     shares = [1 - config.validation, config.validation]
-    return [images[part] for part in stratified(images.labels, shares, seed=seed)]
+    learn, watch = (images[part] for part in stratified(images.labels, shares, seed=seed))
+    return [learn if unlabelled is None else joined([learn, unlabelled]), watch]
 
 
 def new_network(architecture: Architecture, config: TrainConfig) -> Net:
@@ -196,10 +208,11 @@ class TrainLoop:
         pixels = self.runtime.images(images.pixels)
         with self.runtime.streams("data"):
             prepared = augment(self.normalise(pixels), self.augmentations)
-            labels = images.labels.to(self.runtime.device)
+            labels = targets_of(images).to(self.runtime.device)
             if strength := self.mixup:
                 prepared, labels = mixed(prepared, labels, self.classes, strength)
-        batch = Batch(prepared, labels, len(self.images))
+        temperature = images.taught.temperature if images.taught else 1.0
+        batch = Batch(prepared, labels, len(self.images), temperature)
         loss = self.loss(batch, self.micro_batches, self.grown())
         set_gradients_(self.weights, loss.total)
         for weight, unpruned in zip(self.weights, self.unpruned, strict=False):

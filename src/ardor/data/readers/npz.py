@@ -33,12 +33,12 @@ def read(path: Path, wanted: Wanted) -> ReadImages:
 
 def _part(arrays: dict[str, NDArray[Any]], mark: str, path: Path) -> Labelled:
     """Images and labels of one part."""
-    images = _channels_first(need(arrays, f"x{mark}", path), f"x{mark}", path)
+    images = channels_first(need(arrays, f"x{mark}", path), f"x{mark}", path)
     labels = need(arrays, f"y{mark}", path)
     return images, check_labels(labels, len(images), path)
 
 
-def _channels_first(images: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
+def channels_first(images: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
     """The images as (n, channels, height, width), or an error that says what they must be."""
     if images.dtype != "uint8":
         raise ArdorError(
