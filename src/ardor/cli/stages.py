@@ -83,7 +83,7 @@ def prune(
     The network becomes smaller, faster and stays as accurate: channels and operations that have no
     effect leave it for good. What was trained is kept, and can be pruned otherwise at any time.
     """
-    from ardor.pipeline.changes import changed, moved
+    from ardor.pipeline.changes import changed, check_pruned_by_itself, moved
     from ardor.pipeline.run import Run
     from ardor.settings.merge import assignment
 
@@ -91,6 +91,7 @@ def prune(
     run = moved(Run.open(folder), place)
     with run.held():
         if curve and not layers:
+            check_pruned_by_itself(run, "prune")
             _show_curve(run, as_json, quiet)
         else:
             work(changed(run, "prune", *layers), as_json, quiet, ("prune",))

@@ -130,7 +130,13 @@ def class_names(folder: Path, given: Any, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+def check_shapes(
+    folder: Path,
+    given: Mapping[str, Tensor],
+    wanted: Mapping[str, Tensor],
+    to: str = "its config.json",
+    hint: str = "both files must come from the same run",
+) -> None:
     """An ArdorError that names the first tensor whose shape or type does not fit the network."""
     for name in sorted(given.keys() | wanted.keys()):
         found, needed = (
@@ -139,9 +145,8 @@ def check_shapes(folder: Path, given: Mapping[str, Tensor], wanted: Mapping[str,
         )
         if found != needed:
             raise ArdorError(
-                f"weights in '{folder}' do not fit its config.json: "
-                f"'{name}' is {found}; must be {needed}",
-                "both files must come from the same run",
+                f"weights in '{folder}' do not fit {to}: '{name}' is {found}; must be {needed}",
+                hint,
             )
         if given[name].dtype != wanted[name].dtype:
             raise no_network(folder, name, f"numbers of {given[name].dtype}")

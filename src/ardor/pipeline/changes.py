@@ -35,6 +35,7 @@ def moved(run: Run, place: Path | None) -> Run:
 
 def changed(run: Run, stage: str, *layers: Mapping[str, Any]) -> Run:
     """The run with other settings for a stage to come; a trained network is never replaced."""
+    check_pruned_by_itself(run, stage)
     if stage == "train" and run.done("train"):
         raise ArdorError(
             f"'{run.folder}' is trained already, and is left as it is",
@@ -49,6 +50,18 @@ def changed(run: Run, stage: str, *layers: Mapping[str, Any]) -> Run:
     if stage == "prune":
         new.drop_checkpoints("tune")
     return new
+
+
+def check_pruned_by_itself(run: Run, stage: str) -> None:
+    """An ArdorError where a run makes its network smaller in its own way, and has begun with it."""
+    if "compress" in run.stages and stage in ("train", "prune"):
+        begun = run.done("compress")
+        raise ArdorError(
+            f"'{run.folder}' makes a network smaller already: 'ardor {stage}' is of other runs",
+            f"make it smaller still: ardor compress {run.folder} --data {run.config.data.source}"
+            if begun
+            else f"go on with it: {run.typed('resume')}",
+        )
 
 
 def check_changeable(run: Run, stage: str, layers: tuple[Mapping[str, Any], ...]) -> None:

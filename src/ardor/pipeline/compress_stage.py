@@ -8,6 +8,7 @@ from ardor.models.sizes import layers, nonzero_parameters
 from ardor.models.smaller import compact
 from ardor.pipeline.prune_stage import checked_difference, sizes
 from ardor.pipeline.run import Run
+from ardor.pruning.left_alone import left_alone
 from ardor.runtime.files import write_json
 from ardor.runtime.origin import FORMAT
 from ardor.settings.sections import LONGEST, TrainConfig
@@ -35,7 +36,7 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
     """
     given, images, more = run.trained(), run.dataset.train, run.dataset.unlabelled
     first, then = parts(run)
-    masked, points = compress(
+    found = compress(
         given,
         images,
         first,
@@ -44,11 +45,12 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
         runtime=run.runtime(),
         unlabelled=more,
     )
-    small = compact(masked)
+    masked, small = found.model, compact(found.model)
     difference = checked_difference(run, masked, small)
     if then.epochs and run.config.compress.settle:
         small = tune(small, images, then, run=run.folder, runtime=run.runtime(), unlabelled=more)
-    curve = {"format": FORMAT, "images": "held-out", "points": points}
+    said = [*found.said, *untouched(given)]
+    curve = {"format": FORMAT, "images": "held-out", "points": found.points, "warnings": said}
     write_json(run.folder / "curve.json", curve)
     write_json(run.folder / LAYERS, {"format": FORMAT, "layers": rows(given, small)})
     return small, {
@@ -59,6 +61,12 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
         **sizes(small),
         "nonzero_params": nonzero_parameters(small.net),
     }
+
+
+def untouched(given: Model) -> list[str]:
+    """What there is to say of parts that keep all their channels."""
+    parts = left_alone(given.net, given.shape)
+    return [f"left as they are, not known of: {', '.join(parts)}"] if parts else []
 
 
 def parts(run: Run) -> tuple[TrainConfig, TrainConfig]:

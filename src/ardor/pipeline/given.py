@@ -13,7 +13,7 @@ from ardor import discover, spaces
 from ardor.architecture import Architecture
 from ardor.data import Dataset, Normalise
 from ardor.errors import ArdorError, unknown
-from ardor.models.model import Model, check_shapes
+from ardor.models.model import Model, check_shapes, check_values
 from ardor.models.smaller import prune
 from ardor.pipeline.folder import COMPRESSING
 from ardor.pipeline.open import load
@@ -75,6 +75,12 @@ def of_folder(folder: Path, weights: Path | None, trust: Sequence[str]) -> Given
     plain = prune(found, NOTHING) if found.variational or has_auxiliary(found) else found
 
     def opened(of: Architecture, images: Dataset, asked: CompressConfig) -> Model:
+        if plain.shape != images.shape:
+            raise ArdorError(
+                f"images are {in_words(images.shape)}; the network in '{folder}' is for "
+                f"{in_words(plain.shape)}",
+                "leave out data.size and data.channels, or give images of that size",
+            )
         if plain.classes != images.classes:
             raise ArdorError(
                 f"classes of the images are {', '.join(images.classes)}; the network in '{folder}' "
@@ -84,6 +90,11 @@ def of_folder(folder: Path, weights: Path | None, trust: Sequence[str]) -> Given
         return plain
 
     return Given(plain.architecture, opened, plain.shape)
+
+
+def in_words(shape: tuple[int, int, int]) -> str:
+    """The size of images, for reading."""
+    return f"{shape[1]}x{shape[2]} pixels of {shape[0]} channels"
 
 
 def has_auxiliary(model: Model) -> bool:
@@ -96,7 +107,7 @@ def of_module(module: nn.Module) -> Given:
     space = spaces.of_module(module)
 
     def opened(of: Architecture, images: Dataset, asked: CompressConfig) -> Model:
-        return model_of(spaces.network(of), of, images, asked)
+        return model_of(spaces.network(of), of, images, asked, Path(type(module).__name__))
 
     return Given(spaces.known(discover.name_of(space)), opened)
 
@@ -108,15 +119,30 @@ def from_file(path: Path, of: Architecture, images: Dataset, asked: CompressConf
     own = net.module.state_dict()
     read = load_any(path)
     found = {name: t.float() if t.is_floating_point() else t for name, t in read.items()}
+    if "normalise.mean" in read:
+        raise ArdorError(
+            f"'{path}' holds a whole model of Ardor, and not the weights of a module",
+            "give the folder that it is in, in place of the module, and no --weights",
+        )
     missing = {name: t for name, t in own.items() if name.endswith(COUNT) and name not in found}
-    check_shapes(path, {**found, **missing}, own)
+    check_shapes(
+        path,
+        {**found, **missing},
+        own,
+        f"the module of '{of.space}'",
+        "names and shapes must be those of its state_dict(); settings: --set space.NAME=VALUE",
+    )
     net.module.load_state_dict({**found, **missing})
-    return model_of(net, of, images, asked)
+    return model_of(net, of, images, asked, path)
 
 
-def model_of(net: spaces.Net, of: Architecture, images: Dataset, asked: CompressConfig) -> Model:
+def model_of(
+    net: spaces.Net, of: Architecture, images: Dataset, asked: CompressConfig, where: Path
+) -> Model:
     """A network with the normalisation of its settings, or else of the images."""
-    return Model(net, normalise_of(images, asked), of, images.classes).eval()
+    model = Model(net, normalise_of(images, asked), of, images.classes).eval()
+    check_values(where, model)
+    return model
 
 
 def normalise_of(images: Dataset, asked: CompressConfig) -> Normalise:

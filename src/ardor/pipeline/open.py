@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import overload
 
-from ardor import discover
+from torch import nn
+
+from ardor import discover, spaces
 from ardor.errors import ArdorError
 from ardor.models.ensemble import Ensemble, check_count
 from ardor.models.ensemble import load as load_ensemble
@@ -18,19 +20,47 @@ OF_A_RUN = frozenset({"stages", "data", "space", "method"})
 
 
 @overload
-def load(folder: Path | str, trust: Sequence[str] = ()) -> Model: ...
-@overload
-def load(folder: Path | str, trust: Sequence[str] = (), *, ensemble: int) -> Ensemble: ...
 def load(
-    folder: Path | str, trust: Sequence[str] = (), *, ensemble: int | None = None
+    folder: Path | str, trust: Sequence[str] = (), *, module: nn.Module | None = None
+) -> Model: ...
+@overload
+def load(
+    folder: Path | str,
+    trust: Sequence[str] = (),
+    *,
+    ensemble: int,
+    module: nn.Module | None = None,
+) -> Ensemble: ...
+def load(
+    folder: Path | str,
+    trust: Sequence[str] = (),
+    *,
+    ensemble: int | None = None,
+    module: nn.Module | None = None,
 ) -> Model | Ensemble:
     """The network of a run, or of a model's folder, ready to predict.
 
     With `ensemble` so many networks of its search, which predict the mean of their probabilities.
-    `trust` names the modules of your own that may be imported for it.
+    `trust` names the modules of your own that may be imported for it. A network that was a module
+    of a script is built from such a module again: `module`, of any weights.
     """
+    if module is not None:
+        give(module, Path(folder))
     found = networks_in(folder, 1 if ensemble is None else ensemble, trust)[0]
     return found.models[0] if ensemble is None else found
+
+
+def give(module: nn.Module, folder: Path) -> None:
+    """Has the network in a folder be built from a module; an ArdorError if it was another one."""
+    name = discover.name_of(spaces.of_module(module))
+    content = read_json(folder / "config.json") if is_model(folder) else Run.open(folder).config
+    made = content["architecture"] if isinstance(content, dict) else content.space
+    found = made.get("space" if isinstance(content, dict) else "name")
+    if found != name:
+        raise ArdorError(
+            f"the network in '{folder}' was made of another module: {found}, and not {name}",
+            "give one of the class and sizes that it had, or begin in a new folder",
+        )
 
 
 def networks_in(

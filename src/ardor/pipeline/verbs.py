@@ -8,10 +8,12 @@ from typing import Any
 from torch import nn
 
 from ardor import discover, spaces
+from ardor.errors import ArdorError
 from ardor.models.model import Model
 from ardor.pipeline.changes import changed
 from ardor.pipeline.given import given, layers_for
-from ardor.pipeline.resolve import over_usual
+from ardor.pipeline.open import give
+from ardor.pipeline.resolve import difference, layered, over_usual
 from ardor.pipeline.run import STAGES, Run
 from ardor.pipeline.stages import do
 from ardor.runtime.progress import Progress, unwatched
@@ -127,7 +129,7 @@ def compress(
     layers = layers_for(found, (*settings, typed, _teacher(teacher, unlabelled), source))
     place = None if folder is None else Path(folder)
     if isinstance(network, nn.Module) and place is not None and (place / "config.json").exists():
-        return resume(Run.open(place, trust), on_progress=on_progress)
+        return resume(_made_before(network, place, layers, trust), on_progress=on_progress)
     made = Run.create(place, *layers, **found.creating, trust=trust)
     return resume(made, on_progress=on_progress)
 
@@ -147,6 +149,19 @@ def resume(
             ):  # checked each time, as a stage that is done anew removes later results
                 do(going, stage)
     return going
+
+
+def _made_before(
+    module: nn.Module, folder: Path, layers: Sequence[Layer], trust: Sequence[str]
+) -> Run:
+    """The run that the same call has begun; an ArdorError if it was another one."""
+    give(module, folder)
+    run = Run.open(folder, trust)
+    if apart := difference(run.config, layered(tuple(layers))):
+        raise ArdorError(
+            f"'{folder}' was made with {apart}", "continue it as it is, or name another folder"
+        )
+    return run
 
 
 def _named(space: str | Build | None) -> list[Layer]:

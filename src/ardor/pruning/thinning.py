@@ -78,6 +78,7 @@ class Thinning(nn.Module):
         """A copy with plain weights, those of the groups with the lowest ranks zero."""
         net = copy.deepcopy(self.net)
         plain_(net)
+        net.forget_shapes_()
         parameters = dict(net.named_parameters())
         for groups, rank in zip(self.prior.groups, ranks, strict=True):
             stays = torch.cat([rank > removed, torch.ones(1, dtype=torch.bool)])

@@ -66,7 +66,7 @@ def read(run: Path, choices: Sequence[Choice] = ()) -> Run:
         curve=_load(run / "curve.json"),
         layers=_load(run / "layers.json"),
         exports=exports_of(run),
-        warnings=_warnings(found),
+        warnings=warnings_of(run),
         evaluation=read_evaluation(run),
     )
 
@@ -77,8 +77,9 @@ def exports_of(run: Path) -> Mapping[str, Any]:
 
 
 def warnings_of(run: Path) -> list[str]:
-    """What the search in a run folder has to say of itself, such as that it decided nothing."""
-    return _warnings(_load(run / "architecture.json"))
+    """What the stages of a run have to say of their results, such as that nothing was decided."""
+    files = ("architecture.json", "curve.json")
+    return [line for name in files for line in _warnings(_load(run / name))]
 
 
 def pruned_of(run: Path) -> Pruned | None:
@@ -94,9 +95,9 @@ def pruned_of(run: Path) -> Pruned | None:
     )
 
 
-def _warnings(architecture: Mapping[str, Any]) -> list[str]:
-    """Those of an architecture file; an older one has none."""
-    said = architecture.get("warnings")
+def _warnings(content: Mapping[str, Any]) -> list[str]:
+    """Those in a file; an older one has none."""
+    said = content.get("warnings")
     return [str(each) for each in said] if isinstance(said, list) else []
 
 

@@ -4,11 +4,21 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from ardor.settings.fields import Amount, Count, Rate, Settings, Share, Size, Time
 
+
+def more_than_once(times: float) -> float:
+    """The number, which is 0 or above 1."""
+    if 0 < times <= 1:
+        raise PydanticCustomError("times", "above 1, or 0 for none")
+    return times
+
+
 # In percent, or a share if it is at most 1; kept as a share.
 Accuracy = Annotated[float, Field(ge=0, le=100), AfterValidator(lambda x: x / 100 if x > 1 else x)]
+Times = Annotated[float, Field(ge=0, le=1e9), AfterValidator(more_than_once)]
 Augmentation = Literal["crop", "flip", "mirror", "zoom", "brightness", "erase", "cutout"]
 Start = Literal["scratch", "search"]
 Normalising = Literal["batch", "posterior", "candidate"]
@@ -130,7 +140,7 @@ class CompressConfig(Settings):
     prior: str = "laplace"  # 'ardor list priors' shows them
     groups: tuple[str, ...] = ("filters",)  # what leaves together; 'ardor list groups' shows them
     strength: Rate = 1e-4  # of the prior laplace: lambda, against the nll of an image
-    epochs: int = Field(default=20, ge=0, le=LONGEST)
+    epochs: int = Field(default=20, ge=1, le=LONGEST)
     time: Time = 0.0  # it ends within it, e.g. "20m"; it decides the epochs; 0: no limit
     optimiser: Literal["adam", "sgd", "adamw"] = "adam"
     rate: Rate = 1e-3  # of learning; after the last cycle it falls along a cosine
@@ -141,7 +151,7 @@ class CompressConfig(Settings):
     keep_accuracy: Accuracy = 0.0  # the smallest network that is this accurate; 0 is off
     max_params: int = Field(default=0, ge=0, le=10**12)  # not zero, at most; 0 is off
     max_macs: int = Field(default=0, ge=0, le=10**15)  # multiply-adds of an image; 0 is off
-    times_smaller: Amount = 0.0  # so many times fewer parameters that are not zero; 0 is off
+    times_smaller: Times = 0.0  # so many times fewer parameters that are not zero; 0 is off
     within: Share = 0.005  # without any of these the smallest that loses no more accuracy than this
     mean: tuple[float, ...] = ()  # of a module's own normalisation, of 0 to 1; of the images if ()
     std: tuple[float, ...] = ()

@@ -6,8 +6,8 @@ factors that come ever closer to one; or as small as an accuracy allows, by tria
 """
 
 import copy
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 
@@ -16,16 +16,19 @@ from torch import Tensor
 
 from ardor.bayes.curvature import sampled_diagonal
 from ardor.data import Images
+from ardor.errors import ArdorError
 from ardor.layers.conversion import plain_, with_weights_of_
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
 from ardor.models.sizes import Sizes
 from ardor.pruning import priors
 from ardor.pruning.channels import compact
-from ardor.pruning.groups import groups_of
+from ardor.pruning.groups import Groups, groups_of
 from ardor.pruning.thinning import Thinning
 from ardor.runtime.device import Runtime
 from ardor.settings.sections import CompressConfig, TrainConfig
+from ardor.spaces import Net
+from ardor.training import mirror
 from ardor.training.optimise import rate_at
 from ardor.training.train import TrainLoop, split_validation
 
@@ -38,6 +41,15 @@ CURVED = 5000  # images that the curvature is of
 Points = list[dict[str, float]]
 
 
+@dataclass(frozen=True)
+class Compressed:
+    """A network of plain weights, zero where they have left."""
+
+    model: Model
+    points: Points  # the networks on the way to it
+    said: tuple[str, ...]  # what a person should know of it
+
+
 def compress(
     model: Model,
     images: Images,
@@ -47,10 +59,10 @@ def compress(
     run: Path,
     runtime: Runtime,
     unlabelled: Images | None = None,
-) -> tuple[Model, Points]:
-    """A network of plain weights, zero where they have left, and the networks on the way to it.
+) -> Compressed:
+    """A smaller network; the given one stays as it is.
 
-    The given one stays as it is. Continues from the newest checkpoint in `run`, if there is one.
+    Continues from the newest checkpoint in `run`, if there is one.
     """
     parts = split_validation(images, config, runtime.seed, unlabelled)
     loop = CompressLoop(model, parts, config, asked, run, runtime)
@@ -58,8 +70,10 @@ def compress(
         loop.run()
     net = copy.deepcopy(loop.net).cpu()
     plain_(net)
+    net.forget_shapes_()
     loop.thinning.hold(net)
-    return Model(net, model.normalise, model.architecture, model.classes).eval(), loop.points
+    small = Model(net, model.normalise, model.architecture, model.classes).eval()
+    return Compressed(small, loop.points, tuple(loop.stage.facts["said"]))
 
 
 class CompressLoop(TrainLoop):
@@ -79,9 +93,10 @@ class CompressLoop(TrainLoop):
         net = copy.deepcopy(model.net)
         plain_(net)
         self.whole = Sizes.of(compact(net, model.shape), model.shape)
-        groups = groups_of(net, model.shape, asked.groups)
+        groups = groups_in(net, model.shape, asked.groups)
         if kind.variational:
             with_weights_of_(net, VariationalConv2d)
+        net.forget_shapes_()  # those of the layers before
         net = runtime.place(net)
         prior = kind(net, groups, asked.strength)
         self.thinning = Thinning(net, model.shape, prior, by_time=asked.max_macs > 0)
@@ -97,17 +112,48 @@ class CompressLoop(TrainLoop):
             beside={"thinning": self.thinning, "good": self.good},
         )
         self.normalise = copy.deepcopy(model.normalise).to(runtime.device)
-        if "size" not in self.stage.facts:
+        if not self.stage.facts.keys() >= {"cycle", "points", "said", "size", "good", "least"}:
             self.begin()
 
     def begin(self) -> None:
         """What is remembered from the first step on."""
         whole = [self.whole.params, self.whole.macs]
+        facts = self.stage.facts
+        facts |= {"cycle": -1, "points": [], "said": [], "size": whole, "good": whole}
+        facts |= {"least": self.asked.keep_accuracy, "trial": TRIAL}
+        if len(self.validation):
+            self.look(self.score(self.net)["accuracy"])
+
+    def look(self, accuracy: float) -> None:
+        """Judges the given network by its accuracy on the held-out images."""
         least = self.asked.keep_accuracy
         if not (least or self.asked.sized):
-            least = self.score(self.net)["accuracy"] - self.asked.within
-        self.stage.facts |= {"cycle": -1, "points": [], "size": whole, "good": whole}
-        self.stage.facts |= {"least": least, "trial": TRIAL}
+            self.stage.facts["least"] = accuracy - self.asked.within
+        if accuracy <= mirror.chance(self.validation.labels):
+            self.say(
+                f"the given network answers {accuracy:.1%} of the held-out images rightly, no more "
+                "than by chance: are its classes in another order, or its normalisation another?"
+            )
+        elif accuracy < least and not self.asked.sized:
+            self.say(
+                f"the given network answers {accuracy:.1%} of the held-out images rightly, fewer "
+                f"than keep_accuracy = {least:.1%}: it gets smaller only if it learns to"
+            )
+
+    def look_back(self) -> None:
+        """Says so where as little is left as was asked for, and it is of no use."""
+        if self.asked.sized and self.points:
+            accuracy = self.points[-1]["accuracy"]
+            if accuracy <= mirror.chance(self.validation.labels):
+                self.say(
+                    f"what is left answered {accuracy:.1%} of the held-out images rightly when the "
+                    "last groups had left, no more than by chance: ask for less, or more epochs"
+                )
+
+    def say(self, line: str) -> None:
+        """Tells what a person should know of the result, now and at the end."""
+        self.stage.facts["said"].append(line)
+        self.stage.tell(line)
 
     @property
     def points(self) -> Points:
@@ -126,15 +172,20 @@ class CompressLoop(TrainLoop):
 
     def finish_epoch(self) -> None:
         if self.stage.timetable.ends_with(self.stage.epoch):
+            self.go_on_to(self.asked.cycles)  # where steps are few, it was not reached
             self.judge()
+            self.look_back()
         super().finish_epoch()
 
     def step(self, images: Images) -> None:
-        due = self.cycle_at(self.stage.progress)
+        self.go_on_to(self.cycle_at(self.stage.progress))
+        super().step(images)
+
+    def go_on_to(self, due: int) -> None:
+        """Begins the cycle that is due, if it has not begun."""
         if due > self.stage.facts["cycle"]:
             self.stage.facts["cycle"] = due
             self.begin_cycle(due)
-        super().step(images)
 
     def begin_cycle(self, number: int) -> None:
         """Judges what the last cycle has left, fits the prior, and lets groups leave."""
@@ -175,6 +226,11 @@ class CompressLoop(TrainLoop):
         self.stage.facts["size"] = [now.params, now.macs]
         if self.average:
             self.thinning.hold(self.average.net)
+        if number == self.asked.cycles and self.asked.sized and not now.fits(self.end):
+            self.say(
+                f"as small as asked, {size_in_words(self.end)}, it cannot become by its "
+                f"{', '.join(self.asked.groups)}: the smallest has {size_in_words(now)}"
+            )
 
     def wanted(self, number: int) -> Sizes:
         """How large the network may be in a cycle."""
@@ -189,7 +245,7 @@ class CompressLoop(TrainLoop):
         times = self.whole.params / self.asked.times_smaller if self.asked.times_smaller else inf
         params = min(self.asked.max_params or inf, times, self.whole.params)
         macs = min(self.asked.max_macs or inf, self.whole.macs)
-        return Sizes(int(params), int(macs))
+        return Sizes(max(1, int(params)), int(macs))
 
     def hold(self) -> None:
         self.thinning.prior.after_step(rate_at(self.config, self.stage.progress))
@@ -216,6 +272,22 @@ def in_words(points: Points) -> str:
     now, cycle = points[-1], len(points) - 1
     return (
         f"{f'after cycle {cycle}' if cycle else 'before it gets smaller'}: "
-        f"{now['params']:,} parameters, {now['macs']:,} multiply-adds, "
+        f"{size_in_words(Sizes(int(now['params']), int(now['macs'])))}, "
         f"held-out accuracy {100 * now['accuracy']:.1f} %"
     )
+
+
+def size_in_words(sizes: Sizes) -> str:
+    """A size, for reading."""
+    return f"{sizes.params:,} parameters, {sizes.macs:,} multiply-adds"
+
+
+def groups_in(net: Net, shape: tuple[int, int, int], kinds: Sequence[str]) -> list[Groups]:
+    """The groups of a network; an ArdorError where it has none of these kinds."""
+    found = groups_of(net, shape, kinds)
+    if not found:
+        raise ArdorError(
+            f"the network has no groups of the kind {', '.join(kinds)} that could leave",
+            "name others, such as --groups filters or --groups weights: 'ardor list groups'",
+        )
+    return found

@@ -51,6 +51,7 @@ class Facts(Strict):
     # Of a network that is made smaller: its size, and that of the last which was accurate enough.
     cycle: Annotated[int, Field(ge=-1)] = ABSENT
     points: list[dict[str, Finite]] = ABSENT
+    said: list[str] = ABSENT
     size: Pair = ABSENT
     good: Pair = ABSENT
     least: Finite = ABSENT
