@@ -1,5 +1,6 @@
 """A model made smaller: weights that are only noise zeroed, channels without effect removed."""
 
+import copy
 from dataclasses import replace
 
 from ardor.architecture import Architecture
@@ -18,7 +19,10 @@ def prune(model: Model, threshold: float | None = None) -> Model:
     """
     at = usual(variational=model.variational) if threshold is None else threshold
     architecture = without_auxiliary(model.architecture)
-    net = network(architecture, as_searched=model.net.as_searched)
+    if model.variational or architecture != model.architecture:
+        net = network(architecture, as_searched=model.net.as_searched)
+    else:
+        net = copy.deepcopy(model.net)  # which may have lost channels already
     fill_(net, model.net, at)
     return Model(net, model.normalise, architecture, model.classes).eval()
 

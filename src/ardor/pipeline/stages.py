@@ -127,7 +127,7 @@ def compress(run: Run) -> Figures:
 def export(run: Run) -> Figures:
     """Writes the network in every format of export.formats, each checked on training images."""
     model, images = run.plain(), run.images.train.pixels[:CHECKED_IMAGES]
-    trained = whole(run) if run.done("prune") else None
+    trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
     formats = dict.fromkeys(run.config.export.formats)
     exports = [exporters.export(name, model, images) for name in formats]
     table = {one.name: {**one.to_json(), **compared(one, model, trained)} for one in exports}
@@ -136,14 +136,6 @@ def export(run: Run) -> Figures:
             write(filling / name, content)
         write_json(filling / "exports.json", {"format": FORMAT, "exports": table})
     return onnx_figures(table["onnx"]) if "onnx" in table else {}
-
-
-def whole(run: Run) -> Model:
-    """The network before it was made smaller, of plain weights."""
-    found = run.trained()
-    if "compress" in run.stages and not found.variational:
-        return found  # one that was given may have fewer channels than its architecture
-    return pruned(found, float("inf"))
 
 
 def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
@@ -186,7 +178,9 @@ def evaluate(run: Run) -> Figures:
         if others:
             each = [logits, *(answers(run, other, images) for other in others)]
             results["ensemble_"] = scored(ensemble.together(each), images)
-        results["trained_"] = scored(answers(run, whole(run), images), images)
+        results["trained_"] = scored(
+            answers(run, pruned(run.trained(), float("inf")), images), images
+        )
         text = card("model", first, results[""], which, together=count, origin=now)
         write(place / "README.md", text)
     before = results.get("trained_", results[""])

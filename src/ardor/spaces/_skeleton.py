@@ -47,7 +47,7 @@ def unnumbered(space: "ModuleSpace") -> ModuleNet:
     """The supernet on torch's device without numbers; some builders need numbers to get there."""
     with torch.random.fork_rng(devices=[]):
         with suppress(ArdorError), torch.device("meta"):
-            return ModuleNet(space.made())
+            return ModuleNet(space.made()).to("meta")  # where it is a copy, it has numbers
         return ModuleNet(space.made()).to("meta")
 
 
