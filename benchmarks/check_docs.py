@@ -44,6 +44,8 @@ TINY = (
 FEW = ("search.batch=8", "train.batch=8", "search.epochs=1", "train.epochs=8")
 SMALL = [word for setting in (*TINY, *FEW) for word in ("--set", setting)]
 PLACES = {"photos/", "DATA", "MNIST", "FASHION", "CIFAR10", "cifar10"}  # names of images in docs
+# Commands that begin a run, and where they are.
+BEGIN = {"run": "ardor.cli.create", "search": "ardor.cli.create", "compress": "ardor.cli.compress"}
 UNTRAINED = ("train",)  # needs a run that was only searched
 
 
@@ -150,17 +152,16 @@ def make_world(place: Path) -> Path:
         ]:
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(folder / f"{number}.png")
-    guide = (ROOT / "docs/guide/presets.md").read_text()
-    (place / "mine.toml").write_text(
-        "".join(t for lang, t in FENCED.findall(guide) if lang == "toml")
-    )
+    (place / "mine.toml").write_text("".join(blocks("docs/guide/presets.md", "toml")))
     (place / "lab").mkdir()
-    contributing = (ROOT / "CONTRIBUTING.md").read_text()
-    method = "".join(code for lang, code in FENCED.findall(contributing) if lang == "python")
+    method = "".join(blocks("CONTRIBUTING.md"))
     (place / "lab" / "coins.py").write_text(method)
+    network, weights, *_ = blocks("docs/guide/compress.md")
+    (place / "lab" / "nets.py").write_text(network)
     for folder in filter(Path.exists, (ROOT / "docs/results", ROOT / "examples")):
         shutil.copytree(folder, place / folder.relative_to(ROOT))
     with contextlib.chdir(place):
+        exec(network + weights, {})
         for verb, folder in (("run", "runs/photos-thompson-1"), ("search", "searched")):
             done = ardor([verb, "photos", "--run", folder, *SMALL])
             assert done is None, done
@@ -169,6 +170,12 @@ def make_world(place: Path) -> Path:
     (place / "more").mkdir()
     Image.new("RGB", (16, 16), "grey").save(place / "more" / "1.png")
     return place
+
+
+def blocks(page: str, language: str = "python") -> list[str]:
+    """The blocks of a page in a language."""
+    found = FENCED.findall((ROOT / page).read_text())
+    return [text for written, text in found if written == language]
 
 
 @contextlib.contextmanager
@@ -185,8 +192,8 @@ def copied(world: Path) -> Iterator[None]:
 def failure(line: str) -> str | None:
     """Why a command fails, or None."""
     words = ["photos" if word in PLACES else word for word in shlex.split(line)[1:]]
-    if words[0] in ("run", "search"):
-        with mock.patch("ardor.cli.create.work"):
+    if words[0] in BEGIN:
+        with mock.patch(f"{BEGIN[words[0]]}.work"):
             return ardor([word for word in words if word != "--dry-run"])
     if words[0] == "bench":
         return bench(words)

@@ -546,7 +546,21 @@ def test_a_function_of_a_script_is_gone_with_it(monkeypatch: pytest.MonkeyPatch)
     found = space.strongest({})
     assert spaces.of(found) == space
     spaces._given.clear()  # as in the next process
-    with pytest.raises(ArdorError, match="written in a script or notebook"):
+    with pytest.raises(ArdorError, match="built in a script or notebook"):
         spaces.of(found)
     with pytest.raises(ArdorError, match="the function 'two' must be called 'build'"):
         spaces.of_function(two)
+
+
+def test_a_module_at_hand_with_numbers_of_its_own_is_walked_through_like_any_other() -> None:
+    module = nn.Sequential(
+        nn.Conv2d(2, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4, 3),
+    )
+    space = spaces.of_module(module)(**IMAGE)
+    space.check_size()
+    assert space.choices == ()
+    assert torch.equal(space.build(space.architecture({})).module[0].weight, module[0].weight)  # type: ignore[index, union-attr]

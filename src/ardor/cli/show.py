@@ -22,7 +22,7 @@ from ardor.reporting import table as edges
 from ardor.reporting.cells import leads_to, told_by_operations
 from ardor.reporting.compression import sentences
 from ardor.reporting.fallen import fallen, pruned
-from ardor.reporting.format import number
+from ardor.reporting.format import number, said
 from ardor.reporting.read import read as read_run
 from ardor.reporting.runners_up import others, verdict
 from ardor.reporting.strengths import Candidate, Strengths, candidates, quantities
@@ -38,7 +38,8 @@ def shown(content: Mapping[str, Any], *, every: bool, runners_up: int | None) ->
     """The cells of an architecture file, and `runners_up` others if it is not None."""
     choices = choices_of(content)
     if not choices and not content.get("kept"):
-        return Group(f"{content.get('space')} is a network: nothing in it was chosen")
+        name = said(str(content.get("space")))
+        return Group(f"{name} is a network: nothing in it was chosen")
     cells = architecture_table(content, choices, every=every)
     lost = pruned(
         Architecture.from_json(content), choices, strengths_of(content), fell_with(content)

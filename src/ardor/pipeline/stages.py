@@ -128,7 +128,7 @@ def compress(run: Run) -> Figures:
 def export(run: Run) -> Figures:
     """Writes the network in every format of export.formats, each checked on training images."""
     model, images = run.plain(), run.images.train.pixels[:CHECKED_IMAGES]
-    trained = whole(run) if run.done("prune") else None
+    trained = pruned(run.trained(), float("inf")) if run.done("prune") else None
     formats = dict.fromkeys(run.config.export.formats)
     exports = [exporters.export(name, model, images) for name in formats]
     table = {one.name: {**one.to_json(), **compared(one, model, trained)} for one in exports}
@@ -137,14 +137,6 @@ def export(run: Run) -> Figures:
             write(filling / name, content)
         write_json(filling / "exports.json", {"format": FORMAT, "exports": table})
     return onnx_figures(table["onnx"]) if "onnx" in table else {}
-
-
-def whole(run: Run) -> Model:
-    """The network before it was made smaller, of plain weights."""
-    found = run.trained()
-    if "compress" in run.stages and not found.variational:
-        return found  # one that was given may have fewer channels than its architecture
-    return pruned(found, float("inf"))
 
 
 def compared(one: exporters.Export, model: Model, trained: Model | None) -> Figures:
