@@ -228,7 +228,8 @@ def test_a_network_that_is_known_is_trained_first(images: Path) -> None:
     words = ["--set", "space.hidden=[12, 8]", *NO_EXPORT, "--run", "small"]
     done("compress", "lenet300", "--data", images, *SMALLER, *words)
     found = check_smaller("small")
-    assert set(found["stages"]) == {"train", "compress", "evaluate", "report"}
+    assert set(found["stages"]) == {"train", "compress", "export", "evaluate", "report"}
+    assert max(cost["seconds"] for cost in found["stages"].values()) < 5  # by epochs, not by time
     assert list(json.loads(Path("small/curve.json").read_text())["points"])
 
 
@@ -293,14 +294,14 @@ def test_layers_that_are_not_known_are_left_alone_and_said(images: Path) -> None
     run = ardor.compress(Sorted(), images, TINY, {"export": {"formats": []}}, times_smaller=1.5)
     assert run.model().net.module.second.out_channels == 6
     assert run.model().net.module.first.out_channels < 6
-    (line,) = json.loads((run.folder / "curve.json").read_text())["warnings"]
-    assert "sort" in line
+    lines = json.loads((run.folder / "curve.json").read_text())["warnings"]
+    assert ["sort" in line for line in lines].count(True) == 1
 
 
 def test_a_time_is_shared_out(images: Path) -> None:
     save(module())
-    words = ["--time", "10s", "--times-smaller", 2, *SHORT[:-2], *NO_EXPORT, "--run", "small"]
+    words = ["--time", "7s", "--times-smaller", 2, *SHORT[:-2], *NO_EXPORT, "--run", "small"]
     done(*of_module(images, *words))
     config = json.loads(Path("small/config.json").read_text())
-    assert config["compress"]["time"] == 4.0
-    assert metrics("small")["stages"]["compress"]["seconds"] < 5.0
+    assert config["compress"]["time"] == 1.0
+    assert metrics("small")["stages"]["compress"]["seconds"] < 2.5

@@ -20,6 +20,7 @@ from ardor.models.smaller import compact
 from ardor.pipeline.compress_stage import COMPRESSING
 from ardor.pruning import priors
 from ardor.pruning.groups import KINDS, weights_of
+from ardor.pruning.thinning import mask_of
 from ardor.runtime.device import Runtime
 from ardor.settings.sections import LONGEST, CompressConfig, TrainConfig
 from ardor.spaces.cells import Cells
@@ -148,16 +149,20 @@ def test_what_has_left_stays_away_while_the_rest_learns(
     def step(images: Images, own: Any = loop.step) -> None:
         own(images)
         if loop.stage.facts["cycle"] > 1:
-            seen.append({n: (w != 0).clone() for n, w in weights_of(loop.net).items()})
+            seen.append(
+                {
+                    n: (w != 0, loop.thinning.get_buffer(mask_of(n)).clone())
+                    for n, w in weights_of(loop.net).items()
+                }
+            )
 
     loop.step = step  # type: ignore[method-assign]
     loop.run()
     assert len(seen) > 1
     for later in seen:
-        for name, kept in later.items():
-            mask = loop.thinning.get_buffer("kept/" + name.replace(".", "/"))
+        for kept, mask in later.values():
             assert not (kept & ~mask).any()
-    assert sum(int((~kept).sum()) for kept in seen[-1].values()) > 100
+    assert sum(int((~kept).sum()) for kept, _ in seen[-1].values()) > 100
 
 
 def loop_of(model: Model, images: Images, folder: Path, **asked: Any) -> CompressLoop:
