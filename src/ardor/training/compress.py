@@ -6,7 +6,7 @@ factors that come ever closer to one; or as small as an accuracy allows, by tria
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
@@ -16,18 +16,16 @@ from torch import Tensor
 
 from ardor.bayes.curvature import sampled_diagonal
 from ardor.data import Images
-from ardor.errors import ArdorError
 from ardor.layers.conversion import plain_, with_weights_of_
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
 from ardor.models.sizes import Sizes
 from ardor.pruning import priors
 from ardor.pruning.channels import compact
-from ardor.pruning.groups import Groups, groups_of
+from ardor.pruning.groups import groups_in
 from ardor.pruning.thinning import Thinning
 from ardor.runtime.device import Runtime
 from ardor.settings.sections import CompressConfig, TrainConfig
-from ardor.spaces import Net
 from ardor.training import mirror
 from ardor.training.optimise import rate_at
 from ardor.training.train import TrainLoop, split_validation
@@ -279,14 +277,3 @@ def in_words(points: Points) -> str:
 def size_in_words(sizes: Sizes) -> str:
     """A size, for reading."""
     return f"{sizes.params:,} parameters, {sizes.macs:,} multiply-adds"
-
-
-def groups_in(net: Net, shape: tuple[int, int, int], kinds: Sequence[str]) -> list[Groups]:
-    """The groups of a network; an ArdorError where it has none of these kinds."""
-    found = groups_of(net, shape, kinds)
-    if not found:
-        raise ArdorError(
-            f"the network has no groups of the kind {', '.join(kinds)} that could leave",
-            "name others, such as --groups filters or --groups weights: 'ardor list groups'",
-        )
-    return found
