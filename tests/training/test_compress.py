@@ -381,6 +381,16 @@ def test_a_given_network_that_is_not_accurate_enough_is_said_at_once(
     assert at < 2
 
 
+@pytest.mark.parametrize("prior", ["laplace", "magnitude"])
+def test_weights_that_grow_without_bound_are_a_line(
+    prior: str, model: Model, bright: Images, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {"prior": prior, "times_smaller": 2.0, "optimiser": "sgd"}
+    with pytest.raises(ArdorError, match="diverged in epoch") as caught:
+        made(model, bright, tmp_path, rate=1e20, **asked)
+    assert "compress.rate" in caught.value.hint
+
+
 def test_a_size_below_the_last_filters_gives_the_nearest_and_says_so(
     model: Model, bright: Images, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ardor.bayes.curvature import sampled_diagonal
 from ardor.data import Images
+from ardor.errors import ArdorError
 from ardor.layers.conversion import plain_, with_weights_of_
 from ardor.layers.variational import VariationalConv2d
 from ardor.models.model import Model
@@ -197,6 +198,7 @@ class CompressLoop(TrainLoop):
         if not len(self.validation):
             return
         found = self.score(self.average.net if self.average else self.net)
+        self.check_finite(torch.tensor(found["nll"]))
         self.points.append({**asdict(self.now), **{n: found[n] for n in ("accuracy", "nll")}})
         self.stage.tell(in_words(self.points))
         if self.asked.sized or self.now == self.whole:
@@ -251,6 +253,14 @@ class CompressLoop(TrainLoop):
     def kl_counts(self) -> float:
         return self.config.kl * min(1.0, self.stage.progress / FULL)
 
+    def check_finite(self, values: Tensor) -> None:
+        """An ArdorError where the weights have grown without bound."""
+        if not values.isfinite().all():
+            raise ArdorError(
+                f"compress diverged in epoch {self.stage.epoch + 1}: its answers are not finite",
+                "begin a new run with a lower compress.rate",
+            )
+
     def curvature(self) -> Mapping[str, Tensor]:
         """The curvature of an image's nll in each weight, on some training images."""
         picked = self.images.pixels[self.runtime.shuffled(len(self.images), CURVED)[:CURVED]]
@@ -259,6 +269,7 @@ class CompressLoop(TrainLoop):
         self.net.eval()
         for pixels in torch.split(picked, self.size):
             logits = self.net(self.normalise(self.runtime.images(pixels)))
+            self.check_finite(logits)
             for total, found in zip(sums, sampled_diagonal(logits, weights, 1), strict=True):
                 total += found
         return {name: total / len(picked) for name, total in zip(names, sums, strict=True)}
