@@ -11,7 +11,7 @@ from ardor.pipeline.run import Run
 from ardor.pruning.left_alone import left_alone
 from ardor.runtime.files import write_json
 from ardor.runtime.origin import FORMAT
-from ardor.settings.sections import LONGEST, TrainConfig
+from ardor.settings.sections import TrainConfig
 from ardor.training.compress import compress
 from ardor.training.train import tune
 
@@ -74,10 +74,13 @@ def parts(run: Run) -> tuple[TrainConfig, TrainConfig]:
     asked = run.config.compress
     own = {name: getattr(asked, name) for name in OWN}
     config = run.config.train.model_copy(update={**COMPRESSING, **own})
-    epochs = asked.epochs if asked.time else ceil(asked.epochs * (1 - asked.settle))
-    last = LONGEST if asked.time else asked.epochs - epochs
+    epochs = ceil(asked.epochs * (1 - asked.settle))
     leaving = {"epochs": epochs, "time": asked.time * (1 - asked.settle), "schedule": "constant"}
-    settling = {"epochs": last, "time": asked.time * asked.settle, "schedule": "cosine"}
+    settling = {
+        "epochs": asked.epochs - epochs,
+        "time": asked.time * asked.settle,
+        "schedule": "cosine",
+    }
     return (
         config.model_copy(update={**leaving, "average": asked.average}),
         config.model_copy(update={**settling, "average": 0.0}),

@@ -173,7 +173,10 @@ def layers_for(network: Given, settings: Sequence[Layer], seconds: float = 0.0) 
     if network.image is not None:
         channels, height, width = network.image
         own["data"] = {"channels": channels, **({"size": height} if height == width else {})}
-    if seconds or network.opened is None:
+    counted = any(
+        "epochs" in layer.get(stage, {}) for layer in settings for stage in ("train", "compress")
+    )
+    if seconds or (network.opened is None and not counted):
         own = merge(own, shared_out(seconds or LONGEST, trains=network.opened is None))
     return (usual, own, *settings)
 

@@ -42,6 +42,7 @@ from ardor.pipeline.resolve import (
     resolved,
     searched_space,
 )
+from ardor.pruning.groups import groups_in
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import clean
 from ardor.runtime.lock import hold
@@ -114,6 +115,9 @@ class Run:
                 else None
             )
             run.places = content["place"]
+            if given and "compress" in stages:
+                net = model.net if model else spaces.network(run.space().adopted(given))
+                groups_in(net, plan.images.shape, config.compress.groups)
             try:
                 make(place, command, content, run._adopted(given) if given else None, model)
             except Taken:

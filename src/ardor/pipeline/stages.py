@@ -180,7 +180,9 @@ def evaluate(run: Run) -> Figures:
         if others:
             each = [logits, *(answers(run, other, images) for other in others)]
             results["ensemble_"] = scored(ensemble.together(each), images)
-        results["trained_"] = scored(answers(run, whole(run), images), images)
+        results["trained_"] = scored(
+            answers(run, pruned(run.trained(), float("inf")), images), images
+        )
         text = card("model", first, {**results[""], **agrees}, which, together=count, origin=now)
         write(place / "README.md", text)
     before = results.get("trained_", results[""])

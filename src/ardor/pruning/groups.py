@@ -78,6 +78,17 @@ def groups_of(net: nn.Module, shape: Sequence[int], kinds: Sequence[str]) -> lis
     return [groups for groups in found if groups.count]
 
 
+def groups_in(net: nn.Module, shape: Sequence[int], kinds: Sequence[str]) -> list[Groups]:
+    """The same; an ArdorError where there are none of these kinds."""
+    found = groups_of(net, shape, kinds)
+    if not found:
+        raise ArdorError(
+            f"the network has no groups of the kind {', '.join(kinds)} that could leave",
+            "name others, such as --groups filters or --groups weights: 'ardor list groups'",
+        )
+    return found
+
+
 def check_kinds(kinds: Sequence[str]) -> None:
     """An ArdorError if there is none, or one that is not known."""
     if not kinds:

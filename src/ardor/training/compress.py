@@ -6,7 +6,7 @@ factors that come ever closer to one; or as small as an accuracy allows, by tria
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
@@ -23,11 +23,10 @@ from ardor.models.model import Model
 from ardor.models.sizes import Sizes
 from ardor.pruning import priors
 from ardor.pruning.channels import compact
-from ardor.pruning.groups import Groups, groups_of
+from ardor.pruning.groups import groups_in
 from ardor.pruning.thinning import Thinning
 from ardor.runtime.device import Runtime
 from ardor.settings.sections import CompressConfig, TrainConfig
-from ardor.spaces import Net
 from ardor.training import mirror
 from ardor.training.optimise import rate_at
 from ardor.training.train import TrainLoop, split_validation
@@ -200,6 +199,7 @@ class CompressLoop(TrainLoop):
         if not len(self.validation):
             return
         found = self.score(self.average.net if self.average else self.net)
+        self.check_finite(torch.tensor(found["nll"]))
         self.points.append({**asdict(self.now), **{n: found[n] for n in ("accuracy", "nll")}})
         self.stage.tell(in_words(self.points))
         if self.asked.sized or self.now == self.whole:
@@ -254,6 +254,14 @@ class CompressLoop(TrainLoop):
     def kl_counts(self) -> float:
         return self.config.kl * min(1.0, self.stage.progress / FULL)
 
+    def check_finite(self, values: Tensor) -> None:
+        """An ArdorError where the weights have grown without bound."""
+        if not values.isfinite().all():
+            raise ArdorError(
+                f"compress diverged in epoch {self.stage.epoch + 1}: its answers are not finite",
+                "begin a new run with a lower compress.rate",
+            )
+
     def curvature(self) -> Mapping[str, Tensor]:
         """The curvature of an image's nll in each weight, on some training images."""
         picked = self.images.pixels[self.runtime.shuffled(len(self.images), CURVED)[:CURVED]]
@@ -262,6 +270,7 @@ class CompressLoop(TrainLoop):
         self.net.eval()
         for pixels in torch.split(picked, self.size):
             logits = self.net(self.normalise(self.runtime.images(pixels)))
+            self.check_finite(logits)
             for total, found in zip(sums, sampled_diagonal(logits, weights, 1), strict=True):
                 total += found
         return {name: total / len(picked) for name, total in zip(names, sums, strict=True)}
@@ -280,14 +289,3 @@ def in_words(points: Points) -> str:
 def size_in_words(sizes: Sizes) -> str:
     """A size, for reading."""
     return f"{sizes.params:,} parameters, {sizes.macs:,} multiply-adds"
-
-
-def groups_in(net: Net, shape: tuple[int, int, int], kinds: Sequence[str]) -> list[Groups]:
-    """The groups of a network; an ArdorError where it has none of these kinds."""
-    found = groups_of(net, shape, kinds)
-    if not found:
-        raise ArdorError(
-            f"the network has no groups of the kind {', '.join(kinds)} that could leave",
-            "name others, such as --groups filters or --groups weights: 'ardor list groups'",
-        )
-    return found
