@@ -164,6 +164,10 @@ def make_world(place: Path) -> Path:
         for verb, folder in (("run", "runs/photos-thompson-1"), ("search", "searched")):
             done = ardor([verb, "photos", "--run", folder, *SMALL])
             assert done is None, done
+    shutil.copy(place / "runs/photos-thompson-1/export/model.onnx", place / "big.onnx")
+    (place / "outputs.toml").write_text('0 = "a"\n1 = "b"\n')
+    (place / "more").mkdir()
+    Image.new("RGB", (16, 16), "grey").save(place / "more" / "1.png")
     return place
 
 

@@ -98,12 +98,17 @@ def dense(asked: argparse.Namespace, network: str, seed: int) -> Run:
     return ardor.resume(folder)
 
 
+def named(case: str, prior: str, seed: int) -> str:
+    """The folder of a network that is made smaller."""
+    return "-".join([*case.replace(",", "").split(), prior, str(seed)])
+
+
 def compressed(asked: argparse.Namespace, case: str, prior: str, seed: int) -> dict[str, Any]:
     """A network made smaller, beside what it was."""
     part = PARTS[asked.part]
     network, wanted = part.cases[case]
     begun = dense(asked, network, seed)
-    folder = asked.runs / "-".join([*case.replace(",", "").split(), prior, str(seed)])
+    folder = asked.runs / named(case, prior, seed)
     if folder.exists():
         run = ardor.resume(folder)
     else:

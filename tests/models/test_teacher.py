@@ -99,6 +99,21 @@ def test_files_that_are_no_teacher_are_refused_in_a_line(tmp_path: Path) -> None
     refused("weights in other files", teacher(path, extra=[hidden]))
 
 
+def test_what_fails_while_it_runs_is_told_in_the_one_line_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [7, 11])
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    graph = helper.make_graph(nodes, "made-up", [x], [y], [shape])
+    opsets = [helper.make_opsetid("", 20)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "t.onnx")
+    with pytest.raises(ArdorError, match="cannot be used: .*Reshape"):
+        said(tmp_path / "t.onnx")
+    assert capfd.readouterr().err == ""
+
+
 def test_weights_in_other_files_are_not_read(tmp_path: Path) -> None:
     model = onnx.load(teacher(tmp_path / "t.onnx"))
     onnx.save(model, tmp_path / "t.onnx", save_as_external_data=True, size_threshold=0)

@@ -111,6 +111,16 @@ def test_the_page_tells_what_was_found_and_at_what_cost(tmp_path: Path) -> None:
     assert sum(key == "aria-label" for key, _ in page.attributes) >= pictures
 
 
+def test_the_page_says_how_often_network_and_teacher_agree(tmp_path: Path) -> None:
+    assert "teacher" not in Page(report(write_run(tmp_path))).text
+    path = tmp_path / "metrics.json"
+    found = {"teacher_agreement": 0.972, "teacher_accuracy": 0.991}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **found}))
+    text = Page(report(tmp_path)).text
+    for words in ("Agrees with its teacher", "97.2 %", "the teacher's accuracy is 99.1 %"):
+        assert words in text, words
+
+
 @pytest.mark.parametrize("source", ["flowers", "/data/flowers/", "flowers.npz"])
 def test_the_title_names_method_and_images(tmp_path: Path, source: str) -> None:
     config = {"method": {"name": "darts"}, "data": {"source": source}}

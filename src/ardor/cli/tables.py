@@ -37,6 +37,8 @@ FIGURES = {
     "trained_test_accuracy": ("accuracy {before}", "{:.2%}"),
     "untuned_validation_accuracy": ("validation accuracy before fine-tuning", "{:.2%}"),
     "validation_accuracy": ("validation accuracy after fine-tuning", "{:.2%}"),
+    "teacher_agreement": ("says what its teacher says, of the same images", "{:.2%}"),
+    "teacher_accuracy": ("accuracy of the teacher", "{:.2%}"),
     "params": ("parameters", "{:,}"),
     "expected_params": ("parameters expected of a draw", "{:,.0f}"),
     "nonzero_params": ("parameters that are not zero", "{:,}"),

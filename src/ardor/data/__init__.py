@@ -4,7 +4,7 @@ from ardor.data.augment import augment, mixed, mixing
 from ardor.data.images import UNLABELLED, Dataset, Images, Taught, joined
 from ardor.data.normalise import Normalise
 from ardor.data.pictures import read_pictures
-from ardor.data.sources import Missing, describe, load, names, place_of
+from ardor.data.sources import Missing, describe, load, names, of_pictures, place_of
 from ardor.data.split import stratified
 from ardor.data.unlabelled import with_unlabelled
 
@@ -22,6 +22,7 @@ __all__ = [
     "mixed",
     "mixing",
     "names",
+    "of_pictures",
     "place_of",
     "read_pictures",
     "stratified",

@@ -35,6 +35,11 @@ def place_of(source: str) -> str:
     return "" if named or not os.path.exists(path) else os.path.abspath(path)
 
 
+def of_pictures(place: str) -> bool:
+    """Whether the images at a place are files of their own, in a size of their own."""
+    return bool(place) and readers.find("folder").recognises(Path(place))
+
+
 def names() -> list[str]:
     """Names of the kinds of source that are known."""
     return readers.names()

@@ -79,6 +79,8 @@ MEASURES = {
     "accuracy": "accuracy",
     "nll": "negative log-likelihood, nats",
     "ece": "calibration error",
+    "teacher_agreement": "images on which it says what its teacher says",
+    "teacher_accuracy": "accuracy of that teacher",
 }
 # Which images a network was scored on -> the word for its scores, and what they are worth.
 SCORED = {

@@ -54,7 +54,7 @@ class Teacher:
         except OSError as error:
             raise ArdorError(
                 f"cannot read the teacher '{path}': {reason(error)}",
-                "give an ONNX file, such as export/model.onnx of a run: --teacher FILE",
+                "it must be an ONNX file, such as export/model.onnx of a run, and stay where it is",
             ) from error
         self.path, self.digest = path, hashlib.sha256(content).hexdigest()
         check(path, content)

@@ -80,8 +80,9 @@ def planned(
     ):
         return Plan(config.model_copy(update={"time": 0.0}), images)
     work = Work(config, images, stages, given, seconds_per_image(config, images, given))
-    limit = config.limit or usual(work)
-    side = suited(work, limit)
+    asking = teaching.seconds(config.teacher, images)  # once the training begins, in its time
+    limit = config.limit or usual(work) + round(asking)
+    side = suited(work, limit - asking)
     if side != images.shape[1]:
         layers = (*layers, {"data": {"size": side}})
         pace = work.pace * (side / images.shape[1]) ** 2
@@ -90,7 +91,9 @@ def planned(
     final, images = resolved((times, *layers), work.images)
     final = final.model_copy(update={"time": limit})
     more = () if config.limit else (what_more_buys(work, limit),)
-    return Plan(final, images, (words(final, images, stages, why), *more))
+    asked = (f"the teacher looks at the images for {span(asking)} of the training",)
+    said = (words(final, images, stages, why), *(asked if asking >= 1 else ()), *more)
+    return Plan(final, images, said)
 
 
 def usual(work: Work) -> float:

@@ -117,6 +117,7 @@ class Run:
             if given and "compress" in stages:
                 net = model.net if model else spaces.network(run.space().adopted(given))
                 groups_in(net, plan.images.shape, config.compress.groups)
+            run.places = content["place"]
             try:
                 make(place, command, content, run._adopted(given) if given else None, model)
             except Taken:
@@ -217,9 +218,23 @@ class Run:
 
         The teacher is asked when this is first needed, unless its answers are found.
         """
-        images = teaching.with_unlabelled(self.images, self.config.data, self.teacher)
+        return self._taught(teaching.with_unlabelled(self.images, self.config.data, self.teacher))
+
+    @functools.cached_property
+    def answered(self) -> data.Dataset:
+        """The labelled images alone, with what the teacher says of them, if there is one."""
+        return self._taught(replace(self.images, unlabelled=None))
+
+    def _taught(self, images: data.Dataset) -> data.Dataset:
+        """These images with the teacher's answers."""
         runtime = Runtime(seed=self.config.seed, report=self._report)
-        return teaching.taught(images, self.teacher, self.place, self.folder, runtime)
+        again = self._larger if data.of_pictures(self.place) else None
+        return teaching.taught(images, self.teacher, self.place, self.folder, runtime, again)
+
+    def _larger(self, size: int, channels: int) -> data.Dataset:
+        """All images again, as large and in such colours as a teacher takes."""
+        images = self._images(size=size, channels=channels)
+        return teaching.with_unlabelled(images, self.config.data, self.teacher)
 
     @functools.cached_property
     def images(self) -> data.Dataset:
@@ -228,9 +243,9 @@ class Run:
         check_images(self.config, images)
         return images
 
-    def _images(self) -> data.Dataset:
+    def _images(self, **changes: int) -> data.Dataset:
         """The images from where they were before; if there are none, from the source as typed."""
-        settings = self.config.data.model_dump()
+        settings = {**self.config.data.model_dump(), **changes}
         before = self.place or settings["source"]
         if os.path.exists(before):
             settings["source"] = before

@@ -16,6 +16,7 @@ from ardor.models.model import Model
 from ardor.models.scores import logits_of, scores
 from ardor.models.smaller import prune as pruned
 from ardor.pipeline import evaluation, teaching
+from ardor.pipeline.asking import note
 from ardor.pipeline.changes import CHANGEABLE
 from ardor.pipeline.compress_stage import compressed, origins
 from ardor.pipeline.folder import SEARCHED, STAGES, WRITTEN
@@ -43,7 +44,7 @@ DERIVED = (*SCORED, "onnx_", "latency_")
 # Stage -> metrics that it may leave out when it is done again.
 DROPPED = {
     "export": ("onnx_", "latency_", "trained_onnx_", "trained_latency_"),
-    "evaluate": ("ensemble_",),
+    "evaluate": ("ensemble_", *TEACHER),
 }
 
 
@@ -179,6 +180,7 @@ def evaluate(run: Run) -> Figures:
     logits = answers(run, run.plain(), images)
     results, count = {"": scored(logits, images)}, 1
     now, then = origins(run)
+    agrees = teaching.agreement(logits, images)
     if run.done("prune"):
         place = run.folder / "model"
         first, *others = ensemble.load(place, ensemble.saved(place)).models
@@ -187,33 +189,41 @@ def evaluate(run: Run) -> Figures:
             each = [logits, *(answers(run, other, images) for other in others)]
             results["ensemble_"] = scored(ensemble.together(each), images)
         results["trained_"] = scored(answers(run, whole(run), images), images)
-        text = card("model", first, results[""], which, together=count, origin=now)
+        text = card("model", first, {**results[""], **agrees}, which, together=count, origin=now)
         write(place / "README.md", text)
     before = results.get("trained_", results[""])
     text = card("trained", run.trained(), before, which, origin=then)
     write(run.folder / "trained" / "README.md", text)
-    evaluation.keep(run.folder, run.dataset.classes, logits, images, held_out=which != "test")
+    evaluation.keep(run.folder, run.images.classes, logits, images, held_out=which != "test")
     return {
         **({} if which == "test" else {"held_out_images": len(images)}),
         **({"ensemble_networks": count} if count > 1 else {}),
-        **teaching.agreement(logits, images),
+        **agrees,
         **{f"{of}{which}_{name}": x for of, each in results.items() for name, x in each.items()},
     }
 
 
 def scored_images(run: Run) -> tuple[str, Images]:
-    """The test images; if there are none, those that were held out of the training."""
-    if len(run.dataset.test):
-        return "test", run.dataset.test
+    """The test images; if there are none, those that were held out of the training.
+
+    A teacher that cannot be asked any more is left out: a network can be measured without.
+    """
+    try:
+        images = run.answered
+    except ArdorError as error:
+        images = run.images
+        run.on_progress(note(f"agreement is not measured: {error}"))
+    if len(images.test):
+        return "test", images.test
     config = run.config
-    return "held_out", split_validation(run.dataset.train, config.train, config.seed)[1]
+    return "held_out", split_validation(images.train, config.train, config.seed)[1]
 
 
 def answers(run: Run, model: Model, images: Images) -> Tensor:
     """The logits of a network on these images, which must be of the classes it was trained for."""
-    if model.classes != run.dataset.classes:
+    if model.classes != run.images.classes:
         raise ArdorError(
-            f"classes of '{run.config.data.source}' are {', '.join(run.dataset.classes)}; "
+            f"classes of '{run.config.data.source}' are {', '.join(run.images.classes)}; "
             f"the network was trained for {', '.join(model.classes)}",
             "put the images back as they were",
         )

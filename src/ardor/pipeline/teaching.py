@@ -1,35 +1,28 @@
-"""What a teacher says of a run's images: asked once for each, and kept beside them."""
+"""A teacher in a run: its files, its answers to all images, and how often the network agrees."""
 
 import hashlib
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ardor import data
 from ardor.data import Dataset, Images, Taught
-from ardor.data.left_out import CACHE
-from ardor.errors import ArdorError, Interrupted
-from ardor.models.outputs import Outputs, are_probabilities, outputs_of
-from ardor.models.teacher import LARGEST, Teacher
+from ardor.errors import ArdorError
+from ardor.models.teacher import LARGEST
+from ardor.pipeline.asking import Again, Asking, homes, note
+from ardor.runtime.cost import timed
 from ardor.runtime.device import Runtime
 from ardor.runtime.files import read_bytes, read_json, write_json
 from ardor.runtime.progress import Progress
-from ardor.runtime.tensors import digest, load, save
 from ardor.settings.sections import DataConfig, TeacherConfig
 
 REMEMBERED = "teacher.json"  # in a run: which files they were, should they be gone one day
-SAMPLE = 256  # images by which the way pixels are brought to a teacher is found
 SURE = 2.0  # standard errors above chance, from which a teacher knows something
-
-Parts = Mapping[str, Images]
 
 
 def with_unlabelled(images: Dataset, config: DataConfig, teacher: TeacherConfig) -> Dataset:
@@ -58,17 +51,34 @@ def check(config: TeacherConfig, images: Dataset) -> None:
         Asking(config, images.classes, Runtime()).look(some)
 
 
+def seconds(config: TeacherConfig, images: Dataset) -> float:
+    """How long a teacher takes to look at all images, by its time for a few; 0 without one."""
+    if not config.model:
+        return 0.0
+    teacher = Asking(config, images.classes, Runtime()).teacher
+    some, way = next(teacher.parts(images.train.pixels)), teacher.scalings(config.input)[0]
+    parts = (images.train, images.test, images.unlabelled)
+    count = sum(len(part) for part in parts if part is not None)
+    return timed(lambda: teacher.outputs(some, way)) * count / len(some)
+
+
 def taught(
-    images: Dataset, config: TeacherConfig, place: str, folder: Path, runtime: Runtime
+    images: Dataset,
+    config: TeacherConfig,
+    place: str,
+    folder: Path,
+    runtime: Runtime,
+    again: Again | None = None,
 ) -> Dataset:
     """The images with the teacher's answers, from where they are kept, or asked for now.
 
-    `place` is where the images are, "" if nowhere; `folder` is that of the run.
+    `place` is where the images are, "" if nowhere; `folder` is that of the run. Images that were
+    made smaller are read `again` for a teacher that takes larger ones.
     """
     if not config.model:
         return images
     files = remembered(config, folder)
-    asking = Asking(config, images.classes, runtime)
+    asking = Asking(config, images.classes, runtime, again)
     facts = {**files, "names": list(images.classes), "input": config.input}
     labelled = {"train": images.train, "test": images.test}
     found, look = asking.answers(labelled, facts, homes(place, folder))
@@ -76,7 +86,7 @@ def taught(
         more = {"unlabelled": images.unlabelled}
         facts, asking.found = {**facts, **look}, look
         found |= asking.answers(more, facts, homes(config.unlabelled, folder))[0]
-    write_json(folder / REMEMBERED, files)
+    write_json(folder / REMEMBERED, {"of": files_of(config), **files})
     return given(images, config, found)
 
 
@@ -100,141 +110,30 @@ def given(images: Dataset, config: TeacherConfig, answers: Mapping[str, Tensor])
 
 
 def remembered(config: TeacherConfig, folder: Path) -> dict[str, str]:
-    """Hashes of the teacher's files; those of last time, where the files are gone."""
+    """Hashes of the teacher's files; those of last time, where the files are gone.
+
+    An ArdorError where a file has changed since: a run that goes on would learn something else.
+    """
     path = folder / REMEMBERED
     before = read_json(path) if path.exists() else {}
-    before = before if isinstance(before, dict) else {}
-    return {name: hash_of(config, name, before) for name in ("model", "classes")}
+    same = isinstance(before, dict) and before.get("of") == files_of(config)
+    hashes = {}
+    for name in ("model", "classes"):
+        known = str(before.get(name, "")) if same else ""
+        hashes[name] = hash_of(getattr(config, name)) or known
+        if known not in ("", hashes[name]):
+            raise ArdorError(
+                f"teacher.{name} = '{getattr(config, name)}' has changed since the run asked it",
+                "put back what was there, or begin a new run",
+            )
+    return hashes
 
 
-def hash_of(config: TeacherConfig, name: str, before: Mapping[str, Any]) -> str:
-    """The hash of one of them."""
-    file = getattr(config, name)
-    if not file:
-        return ""
+def hash_of(file: str) -> str:
+    """The hash of a file; "" where there is none."""
     with suppress(OSError):
         return hashlib.sha256(read_bytes(Path(os.path.expanduser(file)), LARGEST)).hexdigest()
-    if isinstance(before.get(name), str):
-        return str(before[name])
-    raise ArdorError(f"no file '{file}', as teacher.{name} says", "put it back where it was")
-
-
-def homes(place: str, folder: Path) -> list[Path]:
-    """The folders where answers may be kept: with the images, or else in the run."""
-    beside = Path(place) if os.path.isdir(place) else Path(place).parent
-    return [*([beside] if place else []), folder]
-
-
-class Asking:
-    """Asks a teacher of images; opens it only if it must be asked."""
-
-    def __init__(self, config: TeacherConfig, classes: Sequence[str], runtime: Runtime) -> None:
-        self.config, self.classes, self.runtime = config, classes, runtime
-        self.found: Mapping[str, Any] = {}  # how its input and output are to be taken
-
-    @cached_property
-    def teacher(self) -> Teacher:
-        """The teacher, opened."""
-        return Teacher(Path(os.path.expanduser(self.config.model)))
-
-    def answers(
-        self, parts: Parts, facts: Mapping[str, Any], homes: Sequence[Path]
-    ) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
-        """Log-probabilities for each part, and how input and output were taken."""
-        text = json.dumps(facts, sort_keys=True)
-        images = {f"{name}.pixels": part.pixels for name, part in parts.items()}
-        labels = {f"{name}.labels": part.labels for name, part in parts.items()}
-        key = digest(text, {**images, **labels})
-        files = [home / f"{CACHE}teacher-{key[:16]}.safetensors" for home in homes]
-        for file in files:
-            if kept := self.kept(file, key, parts):
-                return kept
-        look = self.found or self.look(parts["train"])
-        found = self.asked(parts, look)
-        self.keep(files, found, {"key": key, "look": look})
-        return found, look
-
-    def kept(
-        self, file: Path, key: str, parts: Parts
-    ) -> tuple[dict[str, Tensor], Mapping[str, Any]] | None:
-        """What a file has of answers to just these images; None where it has something else."""
-        try:
-            tensors, facts = load(file)
-        except ArdorError:
-            return None
-        rows = {name: (len(part), len(self.classes)) for name, part in parts.items()}
-        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if facts.get("key") != key or shapes != rows or not isinstance(facts.get("look"), dict):
-            return None
-        whole = all(
-            tensor.dtype == torch.float32 and bool((tensor.logsumexp(1).abs() < 1e-3).all())
-            for tensor in tensors.values()
-        )
-        return (tensors, facts["look"]) if whole else None
-
-    def keep(
-        self, files: Sequence[Path], found: Mapping[str, Tensor], facts: Mapping[str, Any]
-    ) -> None:
-        """Writes answers into the first of these files that can be written."""
-        *others, last = files
-        for file in others:
-            with suppress(ArdorError):
-                save(file, found, facts)
-                return
-            self.tell(f"cannot write beside the images; its answers are kept in '{last.parent}'")
-        save(last, found, facts)
-
-    def look(self, train: Images) -> dict[str, Any]:
-        """How its input and output are to be taken: of several ways the one that is right most.
-
-        That is seen on some labelled images.
-        """
-        count = min(SAMPLE, len(train))
-        some = train[torch.linspace(0, len(train) - 1, count).long()]
-        right: dict[str, float] = {}
-        shares: dict[str, bool] = {}
-        for scaling in self.teacher.scalings(self.config.input):
-            parts = self.teacher.parts(some.pixels)
-            found = torch.cat([self.teacher.outputs(part, scaling) for part in parts])
-            shares[scaling] = are_probabilities(found)
-            answers = self.mapped(found).log_probabilities(found, shares=shares[scaling])
-            right[scaling] = float((answers.argmax(1) == some.labels).float().mean())
-        best = max(right, key=right.__getitem__)
-        others = [f"'{name}' {share:.0%}" for name, share in right.items() if name != best]
-        why = f", right for {right[best]:.0%} of {count:,} images ({', '.join(others)})"
-        gives = "probabilities" if shares[best] else "logits"
-        taken = f"input '{best}'{why if others else ''}; gives {gives}; its outputs are taken"
-        self.tell(f"{self.teacher.path.name}: {taken} {self.mapped(found).words}")
-        return {"scaling": best, "shares": shares[best]}
-
-    def mapped(self, found: Tensor) -> Outputs:
-        """Which of these outputs are our classes."""
-        file = Path(os.path.expanduser(self.config.classes)) if self.config.classes else None
-        names, count = self.teacher.names, found.shape[1]
-        return outputs_of(self.teacher.path, count, names, self.classes, file)
-
-    def asked(self, parts: Parts, look: Mapping[str, Any]) -> dict[str, Tensor]:
-        """The log-probabilities of all images, by parts."""
-        total, done, clock = sum(map(len, parts.values())), 0, Runtime().clock
-        answers: dict[str, Tensor] = {}
-        with self.runtime.signals():
-            for name, images in parts.items():
-                rows = [torch.empty(0, len(self.classes))]
-                for pixels in self.teacher.parts(images.pixels) if len(images) else ():
-                    found = self.teacher.outputs(pixels, look["scaling"])
-                    outputs = self.mapped(found)
-                    rows.append(outputs.log_probabilities(found, shares=look["shares"]))
-                    done += len(pixels)
-                    left = clock() * (total / done - 1)
-                    self.runtime.report(Progress("teacher", 0, 0, done / total, left, {}))
-                    if self.runtime.stopping:
-                        raise Interrupted(f"stopped when the teacher had seen {done:,} images")
-                answers[name] = torch.cat(rows)
-        return answers
-
-    def tell(self, note: str) -> None:
-        """Reports a note."""
-        self.runtime.report(Progress("teacher", 0, 0, 0.0, 0.0, {}, note=note))
+    return ""
 
 
 def told(train: Images, report: Callable[[Progress], None]) -> dict[str, float]:
@@ -242,14 +141,14 @@ def told(train: Images, report: Callable[[Progress], None]) -> dict[str, float]:
     if train.taught is None:
         return {}
     right = share_right(train.taught.answers, train.labels)
-    note = f"right for {right:.1%} of {len(train):,} labelled training images"
+    said = f"right for {right:.1%} of {len(train):,} labelled training images"
     chance = 1 / train.taught.answers.shape[1]
     if right < chance + SURE * (chance * (1 - chance) / len(train)) ** 0.5:
-        note += (
-            f", no more than chance, {chance:.1%}; is teacher.input wrong, or the order of the "
-            "classes? --teacher-classes FILE says which output is which"
+        said = (
+            f"warning: {said}, no more than chance, {chance:.1%}; is teacher.input wrong, or the "
+            "order of the classes? --teacher-classes FILE says which output is which"
         )
-    report(Progress("teacher", 0, 0, 1.0, 0.0, {}, note=note))
+    report(note(said))
     return {"teacher_training_accuracy": right}
 
 
@@ -257,9 +156,9 @@ def agreement(logits: Tensor, images: Images) -> dict[str, float]:
     """How often the network says what its teacher says, and how often that is right."""
     if images.taught is None or not len(images):
         return {}
-    said = images.taught.answers.argmax(1)
+    theirs = images.taught.answers.argmax(1)
     return {
-        "teacher_agreement": share_right(logits, said),
+        "teacher_agreement": share_right(logits, theirs),
         "teacher_accuracy": share_right(images.taught.answers, images.labels),
     }
 

@@ -1,7 +1,7 @@
 """A network that loses groups of weights while it learns: which are zero, and which are next."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +24,13 @@ STAYS = 2**62  # the rank of a group that stays, whatever leaves
 class Thinning(nn.Module):
     """The masks of a network's weights, and the prior by which they are chosen."""
 
-    def __init__(self, net: Net, shape: tuple[int, int, int], prior: Prior) -> None:
+    def __init__(
+        self, net: Net, shape: tuple[int, int, int], prior: Prior, *, by_time: bool = False
+    ) -> None:
         super().__init__()
         self.prior, self.shape = prior, shape
+        # What a group's relevance is divided by: all weights cost alike, or by their multiply-adds.
+        self.costs = multiply_adds_of_weights(net, shape) if by_time else {}
         self._net = [net]  # in a list, as its weights are saved elsewhere
         for name, weight in weights_of(net).items():
             self.register_buffer(mask_of(name), weight.detach() != 0)
@@ -51,7 +55,7 @@ class Thinning(nn.Module):
 
         All but the last of each layer if nothing does. Returns the network without what has left.
         """
-        ranks = ranked(self.prior)
+        ranks = ranked(self.prior, self.costs)
         least, most = 0, max(int(rank.where(rank < STAYS, 0).max()) for rank in ranks)
         close = most // CLOSE
         while most - least > close:
@@ -104,21 +108,46 @@ def without_dead(net: Net, shape: tuple[int, int, int]) -> Net:
     return without_dead_weights(net, trace(net, shape))
 
 
-def ranked(prior: Prior) -> list[Tensor]:
-    """The place of each group among those that may leave, the least relevant first, from one.
+def ranked(prior: Prior, costs: Mapping[str, float]) -> list[Tensor]:
+    """The place of each group among those that may leave, from one, the first to leave.
+
+    That is the least relevant for what it costs: for its weights, or those times their `costs`.
 
     Zero for what leaves in any case; `STAYS` for the most relevant of each layer, without which
     nothing would get through it.
     """
     relevance = prior.relevance()
     every = torch.cat(relevance)
+    price = torch.cat([mean_cost(groups, prior.weights, costs) for groups in prior.groups])
     stays = torch.cat([best(*pair) for pair in zip(prior.groups, relevance, strict=True)])
     leaves = ~(every > prior.never) & ~stays
     ranks = torch.zeros(len(every), dtype=torch.long)
     open_ = (~leaves & ~stays).nonzero()[:, 0]
-    ranks[open_[every[open_].argsort(stable=True)]] = torch.arange(1, len(open_) + 1)
+    ranks[open_[(every / price)[open_].argsort(stable=True)]] = torch.arange(1, len(open_) + 1)
     ranks[stays] = STAYS
     return list(torch.split(ranks, [len(each) for each in relevance]))
+
+
+def mean_cost(groups: Groups, weights: Mapping[str, Tensor], costs: Mapping[str, float]) -> Tensor:
+    """What a weight of each group costs."""
+    each = {name: torch.full_like(weights[name], costs.get(name, 1.0)) for name in groups.index}
+    return groups.sums(each) / groups.sizes(weights)
+
+
+def multiply_adds_of_weights(net: nn.Module, shape: Sequence[int]) -> dict[str, float]:
+    """How often each weight of a layer is used for an image: once for each pixel of its output."""
+    found: dict[str, float] = {}
+
+    def note(name: str) -> Callable[..., None]:
+        return lambda layer, given, made: found.update({name: float(made[0, 0].numel())})
+
+    layers = [(n, m) for n, m in net.named_modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
+    hooks = [layer.register_forward_hook(note(name)) for name, layer in layers]
+    with torch.no_grad():
+        net.eval()(torch.zeros(1, *shape))
+    for hook in hooks:
+        hook.remove()
+    return found
 
 
 def best(groups: Groups, relevance: Tensor) -> Tensor:

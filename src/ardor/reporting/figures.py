@@ -41,6 +41,7 @@ def cards(found: Run) -> Iterator[Card]:
     if ece is not None:
         yield Card("Calibration error", percent(ece, 1), _probabilities(metrics, which))
     yield from _together(metrics, f"ensemble_{which}")
+    yield from _teacher(metrics)
     yield from _size_cards(metrics, when)
     seconds = _seconds(found)
     if seconds:
@@ -54,6 +55,14 @@ def _together(metrics: Mapping[str, float | None], which: str) -> Iterator[Card]
     if networks is not None and accuracy is not None and ece is not None:
         note = f"calibration error {percent(ece, 1)}, {_probabilities(metrics, which)}"
         yield Card(f"{count(networks)} networks together", percent(accuracy, 1), note)
+
+
+def _teacher(metrics: Mapping[str, float | None]) -> Iterator[Card]:
+    """How often the network says what its teacher says, if it has one."""
+    agreement, accuracy = metrics.get("teacher_agreement"), metrics.get("teacher_accuracy")
+    if agreement is not None and accuracy is not None:
+        note = f"of the same images; the teacher's accuracy is {percent(accuracy, 1)}"
+        yield Card("Agrees with its teacher", percent(agreement, 1), note)
 
 
 def _probabilities(metrics: Mapping[str, float | None], which: str) -> str:

@@ -26,6 +26,7 @@ _TERMS = {
     "certainty": "certainty",
     "ece": "calibration error",
     "entropy": "entropy of the gates",
+    "teacher": "distance from the teacher's answers, its share of the loss",
     "kl_weights": "KL of the weights",
     "kl_gates": "KL of the gates",
     "kl_operations": "KL of the operations",

@@ -97,7 +97,8 @@ class CompressLoop(TrainLoop):
             with_weights_of_(net, VariationalConv2d)
         net.forget_shapes_()  # those of the layers before
         net = runtime.place(net)
-        self.thinning = Thinning(net, model.shape, kind(net, groups, asked.strength))
+        prior = kind(net, groups, asked.strength)
+        self.thinning = Thinning(net, model.shape, prior, by_time=asked.max_macs > 0)
         self.good = copy.deepcopy(net)  # the smallest network so far that is accurate enough
         super().__init__(
             model.architecture,

@@ -104,6 +104,6 @@ def strip_(proto: "onnx.ModelProto") -> None:
 def session_of(content: bytes, threads: int = 0) -> Any:
     """An ONNX file in onnxruntime, on as many threads; 0 leaves their number to it."""
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what fails is raised, and need not be printed as well
     options.intra_op_num_threads = threads
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

@@ -37,9 +37,9 @@ class Prior(nn.Module, ABC):
 
     @abstractmethod
     def relevance(self) -> list[Tensor]:
-        """How relevant each group is, for each kind of groups; the least relevant leave first.
+        """How relevant a weight of each group is, for each kind of groups; never below zero.
 
-        Comparable between groups of all kinds and sizes.
+        Comparable between groups of all kinds and sizes: the least relevant leave first.
         """
 
     def after_step(self, rate: float) -> None:
