@@ -37,28 +37,34 @@ class Part:
     train: Mapping[str, Any]
     compress: Mapping[str, Any]
     cases: Mapping[str, tuple[str, Mapping[str, Any]]]  # name -> network, and what is asked
-    by_prior: Mapping[str, Mapping[str, Any]]  # settings that only one has, as others need none
 
 
 PARTS = {
     "lenet": Part(
         train={**PLAIN, "epochs": 20, "average": 0.999},
-        compress={"epochs": 60},
+        compress={"epochs": 20, "strength": 1e-2},
         cases={
-            "LeNet-300-100, 60 times": ("lenet300", {"groups": ["weights"], "times_smaller": 60}),
+            "LeNet-300-100, 60 times": (
+                "lenet300",
+                {"groups": ["weights"], "times_smaller": 60, "epochs": 60},
+            ),
             "LeNet-5, 200 times": ("lenet5", {"groups": ["weights"], "times_smaller": 200}),
             "LeNet-5, as 3-12-200": ("lenet5", {"groups": ["filters"], "max_macs": 141_200}),
         },
-        by_prior={},
     ),
     "resnet20": Part(
         train={"time": "30m"},
-        compress={"time": "10m"},
-        cases={
-            "2 times": ("resnet20", {"groups": ["filters"], "max_macs": 20_560_000}),
-            "4 times": ("resnet20", {"groups": ["filters"], "max_macs": 10_280_000}),
+        compress={
+            "epochs": 8,
+            "settle": 0.75,
+            "optimiser": "sgd",
+            "rate": 0.05,
+            "weight_decay": 5e-4,
         },
-        by_prior={},
+        cases={
+            "2 times": ("resnet20", {"groups": ["filters"], "max_macs": 20_400_000}),
+            "4 times": ("resnet20", {"groups": ["filters"], "max_macs": 10_200_000}),
+        },
     ),
 }
 
@@ -112,7 +118,7 @@ def compressed(asked: argparse.Namespace, case: str, prior: str, seed: int) -> d
     if folder.exists():
         run = ardor.resume(folder)
     else:
-        own = {**part.compress, **wanted, **part.by_prior.get(prior, {})}
+        own = {**part.compress, **wanted}
         settings = {"train": {**part.train, "time": 0.0}, "compress": own, "seed": seed}
         run = ardor.compress(begun.folder, asked.data, settings, prior=prior, folder=folder)
     seconds = run.metrics["stages"]["compress"]["core_seconds"]

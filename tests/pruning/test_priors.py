@@ -150,7 +150,7 @@ def test_groups_that_the_lasso_has_made_zero_leave_in_any_case() -> None:
     prior.after_step(1.0)
     prior.refit(lambda: {name: torch.rand(w.shape) for name, w in prior.weights.items()})
     assert all(prior.fitted(q, prior.groups[0]).isfinite().all() for q in ("gamma", "omega"))
-    ranks = ranked(prior)[0]
+    ranks = ranked(prior, {})[0]
     assert ranks[0] == 0
     assert (ranks[1:] > 0).all()
 
@@ -169,15 +169,18 @@ def noisy(kind: str) -> tuple[nn.Module, list[Groups], dict[str, Variational]]:
 def test_under_the_log_uniform_prior_a_weight_is_as_relevant_as_its_noise_is_small() -> None:
     net, groups, layers = noisy("weights")
     (relevance,) = LogUniform(net, groups, 1.0).relevance()
-    expected = [-layer.noise().flatten() for layer in layers.values()]
-    assert torch.allclose(relevance, torch.cat(expected), atol=1e-3)
+    expected = [0.5 * (-layer.noise()).exp().log1p().flatten() for layer in layers.values()]
+    assert torch.allclose(relevance, torch.cat(expected), rtol=1e-3, atol=1e-5)
+    kept = torch.cat([(layer.pruned() != 0).flatten() for layer in layers.values()])
+    assert torch.equal(relevance > LogUniform.never, kept)  # single weights leave as in VINNAS
 
 
 def test_under_the_log_uniform_prior_squares_and_noise_of_a_group_are_summed() -> None:
     net, groups, layers = noisy("filters")
     (relevance,) = LogUniform(net, groups, 1.0).relevance()
     first = layers["0"]
-    expected = (first.weight.square().sum((1, 2, 3)) / first.log_var.exp().sum((1, 2, 3))).log()
+    ratio = first.weight.square().sum((1, 2, 3)) / first.log_var.exp().sum((1, 2, 3))
+    expected = 0.5 * (1 + ratio).log()
     assert torch.allclose(relevance[groups[0].index["0"].flatten()], expected, atol=1e-4)
 
 
@@ -192,7 +195,7 @@ def test_what_has_left_is_not_the_most_relevant_whatever_class_its_layer_is() ->
         net[2].weight[0] = 0.0
     prior = LogUniform(net, groups, 1.0)
     gone = prior.groups[0].index["2"].flatten()[0]
-    assert ranked(prior)[0][gone] == 0
+    assert ranked(prior, {})[0][gone] == 0
     assert (prior.relevance()[0][prior.groups[0].index["2"].flatten()[1:]] > 0).all()
 
 
@@ -243,21 +246,31 @@ def test_the_least_relevant_are_first_and_the_best_of_each_layer_stays() -> None
     relevance[first] = torch.tensor([0.9, 0.0, 0.5])
     relevance[second] = torch.tensor([0.2, 0.3, 0.1, 0.2])
     prior.given = [relevance]
-    ranks = ranked(prior)[0]
+    ranks = ranked(prior, {})[0]
     assert ranks[first].tolist() == [STAYS, 0, 4]  # zero leaves in any case
     assert ranks[second].tolist() == [2, STAYS, 1, 3]  # of equals the first goes first
     prior.given = [torch.zeros(7)]
-    assert (ranked(prior)[0] == STAYS).sum() == 2  # something is left of either
+    assert (ranked(prior, {})[0] == STAYS).sum() == 2  # something is left of either
 
 
 def test_groups_of_all_kinds_are_ranked_together() -> None:
     net = network()
     prior = Given(net, groups_of(net, SHAPE, ["filters", "weights"]), 1.0)
     prior.given = [torch.rand(groups.count) + 0.1 for groups in prior.groups]
-    ranks, every = torch.cat(ranked(prior)), torch.cat(prior.given)
+    ranks, every = torch.cat(ranked(prior, {})), torch.cat(prior.given)
     open_ = ranks < STAYS
     assert ranks[open_].sort().values.tolist() == list(range(1, int(open_.sum()) + 1))
     assert torch.equal(every[open_][ranks[open_].argsort()], every[open_].sort().values)
+
+
+def test_of_groups_as_relevant_those_leave_first_that_cost_the_most() -> None:
+    net = network()
+    prior = Given(net, groups_of(net, SHAPE, ["filters"]), 1.0)
+    prior.given = [torch.ones(7)]
+    of = prior.groups[0].index
+    (ranks,) = ranked(prior, {"0": 9.0, "2": 1.0})
+    left = [ranks[of[name].flatten()] for name in ("0", "2")]
+    assert left[0][left[0] < STAYS].max() < left[1].min()
 
 
 def test_layers_as_a_whole_can_all_be_done_without() -> None:
@@ -272,7 +285,7 @@ def test_layers_as_a_whole_can_all_be_done_without() -> None:
     net = Passed()
     prior = Given(net, groups_of(net, SHAPE, ["layers"]), 1.0)
     prior.given = [torch.ones(1)]
-    assert ranked(prior)[0].tolist() == [1]
+    assert ranked(prior, {})[0].tolist() == [1]
 
 
 def test_priors_are_found_by_name() -> None:

@@ -109,15 +109,8 @@ class Run:
             run = cls(place, config, stages, data.place_of(config.data.source), clock=clock)
             run.images, run.said = plan.images, plan.said
             content = {"stages": stages, **run._settings()}
-            model = (
-                trained(run.space().adopted(given), plan.images, config.compress)
-                if trained and given
-                else None
-            )
             run.places = content["place"]
-            if given and "compress" in stages:
-                net = model.net if model else spaces.network(run.space().adopted(given))
-                groups_in(net, plan.images.shape, config.compress.groups)
+            model = run._opened(given, trained) if given else None
             try:
                 make(place, command, content, run._adopted(given) if given else None, model)
             except Taken:
@@ -125,6 +118,15 @@ class Run:
                     raise  # otherwise someone else was quicker, and the next one is free
             else:
                 return run
+
+    def _opened(self, given: Architecture, trained: Opened | None) -> Model | None:
+        """The network that a person has, if they have one; an ArdorError if nothing can leave it."""
+        of = self.space().adopted(given)
+        model = trained(of, self.images, self.config.compress) if trained else None
+        if "compress" in self.stages:
+            net = model.net if model else spaces.network(of)
+            groups_in(net, self.images.shape, self.config.compress.groups)
+        return model
 
     def _adopted(self, given: Architecture) -> dict[str, Any]:
         """The content of architecture.json where an architecture is given."""
