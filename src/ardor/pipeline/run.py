@@ -120,7 +120,7 @@ class Run:
                 return run
 
     def _opened(self, given: Architecture, trained: Opened | None) -> Model | None:
-        """The network that a person has, if they have one; an ArdorError if nothing can leave it."""
+        """The network that a person has, if so; an ArdorError if nothing can leave it."""
         of = self.space().adopted(given)
         model = trained(of, self.images, self.config.compress) if trained else None
         if "compress" in self.stages:
