@@ -115,7 +115,7 @@ def test_the_same_call_continues_its_run(
     monkeypatch.setattr(TrainLoop, "finish_epoch", failing)
     with pytest.raises(RuntimeError, match="power"):
         ardor.compress(module(), images, TINY, times_smaller=2, folder="small")
-    assert seen[-1] == ["compress", "tune"][epoch - 1]
+    assert seen[-1] == ["compress", "settle"][epoch - 1]
     monkeypatch.setattr(TrainLoop, "finish_epoch", own)
     assert not Path("small/model").exists()
     ardor.compress(module(), images, TINY, times_smaller=2, folder="small")

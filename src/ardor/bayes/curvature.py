@@ -1,6 +1,6 @@
 """The curvature of a loss in the gates: its Gauss-Newton diagonal, and its largest eigenvalue."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -124,6 +124,16 @@ def sampled_diagonal(logits: Tensor, inputs: Sequence[Tensor], samples: int) -> 
         for square, slope in zip(squares, _slopes(fit, inputs), strict=True):
             square += slope.square() / samples
     return squares
+
+
+def mean_diagonal(batches: Iterable[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The same for an image in the mean, of the logits of one batch after another."""
+    sums, count = [torch.zeros_like(each) for each in inputs], 0
+    for logits in batches:
+        for total, found in zip(sums, sampled_diagonal(logits, inputs, 1), strict=True):
+            total += found
+        count += len(logits)
+    return [total / count for total in sums]
 
 
 def _slopes(of: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -48,7 +48,7 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
     masked, small = found.model, compact(found.model)
     difference = checked_difference(run, masked, small)
     if then.epochs and run.config.compress.settle:
-        small = tune(small, images, then, run=run.folder, runtime=run.runtime(), unlabelled=more)
+        small = settled(run, small, then)
     said = [*found.said, *untouched(given)]
     curve = {"format": FORMAT, "images": "held-out", "points": found.points, "warnings": said}
     write_json(run.folder / "curve.json", curve)
@@ -61,6 +61,20 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
         **sizes(small),
         "nonzero_params": nonzero_parameters(small.net),
     }
+
+
+def settled(run: Run, small: Model, config: TrainConfig) -> Model:
+    """What is left, once it has learned by itself."""
+    images = run.dataset
+    return tune(
+        small,
+        images.train,
+        config,
+        run=run.folder,
+        runtime=run.runtime(),
+        unlabelled=images.unlabelled,
+        name="settle",
+    )
 
 
 def untouched(given: Model) -> list[str]:

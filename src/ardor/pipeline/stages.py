@@ -36,7 +36,7 @@ from ardor.training.train import train as train_network
 Figures = dict[str, float]
 CHECKED_IMAGES = 64
 # Stages that write `model`, and their loops.
-SMALLER = {"prune": ("tune",), "compress": ("compress", "tune")}
+SMALLER = {"prune": ("tune",), "compress": ("compress", "settle")}
 # Metrics of an earlier pruning and of what came after it, by how they begin.
 TEACHER = ("teacher_accuracy", "teacher_agreement")
 SCORED = ("test_", "held_out_", "ensemble_", "trained_", "validation_", "untuned_", *TEACHER)

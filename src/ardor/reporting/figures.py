@@ -13,6 +13,7 @@ STAGES = {
     "train": "Training",
     "compress": "Compressing",
     "tune": "Fine-tuning",
+    "settle": "Settling",
 }
 
 

@@ -8,13 +8,12 @@ factors that come ever closer to one; or as small as an accuracy allows, by tria
 import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import inf
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ardor.bayes.curvature import sampled_diagonal
+from ardor.bayes.curvature import mean_diagonal
 from ardor.data import Images
 from ardor.errors import ArdorError
 from ardor.layers.conversion import plain_, with_weights_of_
@@ -27,8 +26,9 @@ from ardor.pruning.groups import groups_in
 from ardor.pruning.thinning import Thinning
 from ardor.runtime.device import Runtime
 from ardor.settings.sections import CompressConfig, TrainConfig
-from ardor.training import mirror
+from ardor.training import mirror, sizing
 from ardor.training.optimise import rate_at
+from ardor.training.sizing import Points
 from ardor.training.train import TrainLoop, split_validation
 
 BEGIN = 0.05  # of the progress: when the first groups leave
@@ -36,8 +36,6 @@ FULL = 0.3  # of the progress: when the KL has reached its weight
 END = 0.95  # of the progress: when the last groups leave
 TRIAL = 0.7  # while an accuracy is to be kept, a network loses so much of its parameters at once
 CURVED = 5000  # images that the curvature is of
-
-Points = list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,7 @@ class CompressLoop(TrainLoop):
         net = copy.deepcopy(model.net)
         plain_(net)
         self.whole = Sizes.of(compact(net, model.shape), model.shape)
+        self.end = sizing.asked_size(asked, self.whole)
         groups = groups_in(net, model.shape, asked.groups)
         if kind.variational:
             with_weights_of_(net, VariationalConv2d)
@@ -128,26 +127,20 @@ class CompressLoop(TrainLoop):
         least = self.asked.keep_accuracy
         if not (least or self.asked.sized):
             self.stage.facts["least"] = accuracy - self.asked.within
-        if accuracy <= mirror.chance(self.validation.labels):
-            self.say(
-                f"the given network answers {accuracy:.1%} of the held-out images rightly, no more "
-                "than by chance: are its classes in another order, or its normalisation another?"
-            )
+        if accuracy <= self.chance:
+            self.say(sizing.at_chance(accuracy))
         elif accuracy < least and not self.asked.sized:
-            self.say(
-                f"the given network answers {accuracy:.1%} of the held-out images rightly, fewer "
-                f"than keep_accuracy = {least:.1%}: it gets smaller only if it learns to"
-            )
+            self.say(sizing.below(accuracy, least))
 
     def look_back(self) -> None:
         """Says so where as little is left as was asked for, and it is of no use."""
-        if self.asked.sized and self.points:
-            accuracy = self.points[-1]["accuracy"]
-            if accuracy <= mirror.chance(self.validation.labels):
-                self.say(
-                    f"what is left answered {accuracy:.1%} of the held-out images rightly when the "
-                    "last groups had left, no more than by chance: ask for less, or more epochs"
-                )
+        if self.asked.sized and self.points and self.points[-1]["accuracy"] <= self.chance:
+            self.say(sizing.left_at_chance(self.points[-1]["accuracy"]))
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of whoever always gives the same answer."""
+        return mirror.chance(self.validation.labels)
 
     def say(self, line: str) -> None:
         """Tells what a person should know of the result, now and at the end."""
@@ -201,10 +194,10 @@ class CompressLoop(TrainLoop):
         found = self.score(self.average.net if self.average else self.net)
         self.check_finite(torch.tensor(found["nll"]))
         self.points.append({**asdict(self.now), **{n: found[n] for n in ("accuracy", "nll")}})
-        self.stage.tell(in_words(self.points))
-        if self.asked.sized or self.now == self.whole:
+        self.stage.tell(sizing.last_of(self.points))
+        if self.asked.sized:
             return
-        if found["accuracy"] >= self.stage.facts["least"]:
+        if self.now == self.whole or found["accuracy"] >= self.stage.facts["least"]:
             self.good.load_state_dict(self.net.state_dict())
             self.stage.facts["good"] = self.stage.facts["size"]
         else:
@@ -227,25 +220,13 @@ class CompressLoop(TrainLoop):
         if self.average:
             self.thinning.hold(self.average.net)
         if number == self.asked.cycles and self.asked.sized and not now.fits(self.end):
-            self.say(
-                f"as small as asked, {size_in_words(self.end)}, it cannot become by its "
-                f"{', '.join(self.asked.groups)}: the smallest has {size_in_words(now)}"
-            )
+            self.say(sizing.out_of_reach(self.end, now, self.asked.groups))
 
     def wanted(self, number: int) -> Sizes:
         """How large the network may be in a cycle."""
         if self.asked.sized:
-            # Fast at first and then ever slower: the less there is, the more each group tells.
-            return self.whole.towards(self.end, 1 - (1 - number / self.asked.cycles) ** 2)
+            return sizing.size_in_cycle(self.whole, self.end, number / self.asked.cycles)
         return Sizes(round(self.stage.facts["trial"] * self.now.params), self.whole.macs)
-
-    @property
-    def end(self) -> Sizes:
-        """How large the network may be in the end."""
-        times = self.whole.params / self.asked.times_smaller if self.asked.times_smaller else inf
-        params = min(self.asked.max_params or inf, times, self.whole.params)
-        macs = min(self.asked.max_macs or inf, self.whole.macs)
-        return Sizes(max(1, int(params)), int(macs))
 
     def hold(self) -> None:
         self.thinning.prior.after_step(rate_at(self.config, self.stage.progress))
@@ -265,27 +246,13 @@ class CompressLoop(TrainLoop):
     def curvature(self) -> Mapping[str, Tensor]:
         """The curvature of an image's nll in each weight, on some training images."""
         picked = self.images.pixels[self.runtime.shuffled(len(self.images), CURVED)[:CURVED]]
-        names, weights = zip(*self.thinning.prior.weights.items(), strict=True)
-        sums = [torch.zeros_like(weight) for weight in weights]
+        weights = self.thinning.prior.weights
         self.net.eval()
-        for pixels in torch.split(picked, self.size):
-            logits = self.net(self.normalise(self.runtime.images(pixels)))
-            self.check_finite(logits)
-            for total, found in zip(sums, sampled_diagonal(logits, weights, 1), strict=True):
-                total += found
-        return {name: total / len(picked) for name, total in zip(names, sums, strict=True)}
+        logits = (self.answers(pixels) for pixels in torch.split(picked, self.size))
+        return dict(zip(weights, mean_diagonal(logits, list(weights.values())), strict=True))
 
-
-def in_words(points: Points) -> str:
-    """The network that the last cycle has left; before the first one it is whole."""
-    now, cycle = points[-1], len(points) - 1
-    return (
-        f"{f'after cycle {cycle}' if cycle else 'before it gets smaller'}: "
-        f"{size_in_words(Sizes(int(now['params']), int(now['macs'])))}, "
-        f"held-out accuracy {100 * now['accuracy']:.1f} %"
-    )
-
-
-def size_in_words(sizes: Sizes) -> str:
-    """A size, for reading."""
-    return f"{sizes.params:,} parameters, {sizes.macs:,} multiply-adds"
+    def answers(self, pixels: Tensor) -> Tensor:
+        """The logits of some images."""
+        logits: Tensor = self.net(self.normalise(self.runtime.images(pixels)))
+        self.check_finite(logits)
+        return logits

@@ -35,7 +35,10 @@ from ardor.training.events import Events
 from ardor.training.remembered import check_facts
 from ardor.training.timetable import Timetable
 
-SECTIONS = {"tune": "prune"}  # whose settings a stage follows, where it is not called so
+SECTIONS = {
+    "tune": "prune",
+    "settle": "compress",
+}  # whose settings a stage follows, where it is not called so
 
 
 class ResumableLoop:

@@ -63,11 +63,12 @@ def tune(
     run: Path,
     runtime: Runtime,
     unlabelled: Images | None = None,
+    name: str = "tune",
 ) -> Model:
     """A pruned network after some more epochs: zeros stay zero. Resumable as `train` is."""
     parts = split_validation(images, config, runtime.seed, unlabelled)
     net = copy.deepcopy(model.net)
-    loop = TrainLoop(model.architecture, parts, config, run, runtime, learned=net, name="tune")
+    loop = TrainLoop(model.architecture, parts, config, run, runtime, learned=net, name=name)
     loop.unpruned = [weight.detach() != 0 for weight in loop.weights]
     loop.normalise = copy.deepcopy(model.normalise).to(runtime.device)
     with runtime.signals():
