@@ -183,6 +183,55 @@ def ranking(result: dict[str, Any]) -> str:
     return head("candidates", *columns) + "".join(lines)
 
 
+def compress(result: dict[str, Any]) -> str:
+    """Networks before and after, under each prior."""
+    lines = [
+        f"| {row['case']} | `{row['prior']}` | {row['seeds']} "
+        f"| {1 - row['trained_test_accuracy']:.2%} | {1 - row['test_accuracy']:.2%} "
+        f"| {smaller(row, 'nonzero_params')} | {smaller(row, 'macs')} "
+        f"| {row['cpu_seconds']:,.0f} |\n"
+        for row in result["table"]
+    ]
+    columns = ("prior", "seeds", "error before", "after", "parameters not zero", "multiply-adds")
+    return head("", *columns, "CPU s") + "".join(lines)
+
+
+def smaller(row: dict[str, Any], name: str) -> str:
+    """A size before and after, and how many times smaller it is."""
+    before, after = row[f"trained_{name}"], row[name]
+    return f"{before:,.0f} → {after:,.0f} ({before / after:.3g} times)"
+
+
+def latency(result: dict[str, Any]) -> str:
+    """Times of ONNX files before and after."""
+    lines = [
+        f"| {row['case']} | `{row['prior']}` | {row['batch']} "
+        f"| {row['dense_ms']:.3g} | {row['small_ms']:.3g} | {row['saved_macs']:.0%} "
+        f"| {row['saved_time']:.0%} | {row['saved_time'] / row['saved_macs']:.0%} "
+        f"| {row['spread'] / row['saved_macs']:.1%} |\n"
+        for row in result["runs"]
+    ]
+    columns = ("prior", "batch", "ms before", "ms after", "multiply-adds saved", "time saved")
+    return head("", *columns, "share that becomes time", "spread") + "".join(lines)
+
+
+def teacher(result: dict[str, Any]) -> str:
+    """A network with a teacher and without."""
+    lines = [
+        f"| {row['learns']} | {row['seeds']} | {row['test_accuracy']:.2%} "
+        f"| {share(row, 'teacher_agreement')} | {share(row, 'teacher_accuracy')} "
+        f"| {row['nonzero_params']:,.0f} | {row['core_seconds']:,.0f} |\n"
+        for row in result["table"]
+    ]
+    columns = ("test accuracy", "agrees with the teacher", "the teacher's own accuracy")
+    return head("learns from", "seeds", *columns, "not zero", "CPU s") + "".join(lines)
+
+
+def share(row: dict[str, Any], name: str) -> str:
+    """A share of a row, if it has it."""
+    return f"{row[name]:.1%}" if name in row else ""
+
+
 def rivals(result: dict[str, Any]) -> str:
     """A small table for the means, then for each set of images and time."""
     parts = []
@@ -200,6 +249,10 @@ APART: dict[str, Callable[[dict[str, Any]], str]] = {
     "ranking": ranking,
     "rivals": rivals,
     "recipe": recipe,
+    "compress-lenet": compress,
+    "compress-resnet20": compress,
+    "compress-latency": latency,
+    "teacher": teacher,
 }
 
 

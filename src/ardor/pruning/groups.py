@@ -38,7 +38,7 @@ class Groups:
 
     def sums(self, values: Mapping[str, Tensor]) -> Tensor:
         """The sum of the values of each group's weights, (count,)."""
-        found = torch.zeros(self.count + 1)
+        found = torch.zeros(self.count + 1, device=self.device)
         for name, index in self.index.items():
             shared = [at for at, size in enumerate(index.shape) if size == 1]
             each = values[name].sum(shared, keepdim=True) if shared else values[name]
@@ -48,6 +48,16 @@ class Groups:
     def sizes(self, like: Mapping[str, Tensor]) -> Tensor:
         """How many weights each group has."""
         return self.sums({name: torch.ones_like(like[name]) for name in self.index})
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(iter(self.index.values())).device
+
+    def to(self, device: torch.device) -> "Groups":
+        """The same groups, of weights there."""
+        moved = {name: index.to(device) for name, index in self.index.items()}
+        return Groups(self.kind, moved, self.count, self.shifts)
 
     def of_layer(self, name: str) -> "Groups":
         """The same groups, as far as they are in one layer."""

@@ -76,7 +76,7 @@ class Thinning(nn.Module):
     @torch.no_grad()
     def without(self, ranks: Sequence[Tensor], removed: int) -> Net:
         """A copy with plain weights, those of the groups with the lowest ranks zero."""
-        net = copy.deepcopy(self.net)
+        net = copy.deepcopy(self.net).cpu()
         plain_(net)
         net.forget_shapes_()
         parameters = dict(net.named_parameters())
@@ -85,7 +85,7 @@ class Thinning(nn.Module):
             weights = {f"{name}.weight": index for name, index in groups.index.items()}
             for name, index in {**weights, **groups.shifts}.items():
                 if name in parameters:  # a layer may have no bias
-                    parameters[name].mul_(stays[index])
+                    parameters[name].mul_(stays[index.cpu()])
         return net
 
     @torch.no_grad()
@@ -117,8 +117,8 @@ def ranked(prior: Prior, costs: Mapping[str, float]) -> list[Tensor]:
     nothing would get through it.
     """
     relevance = prior.relevance()
-    every = torch.cat(relevance)
-    price = torch.cat([mean_cost(groups, prior.weights, costs) for groups in prior.groups])
+    every = torch.cat(relevance).cpu()
+    price = torch.cat([mean_cost(groups, prior.weights, costs) for groups in prior.groups]).cpu()
     stays = torch.cat([best(*pair) for pair in zip(prior.groups, relevance, strict=True)])
     leaves = ~(every > prior.never) & ~stays
     ranks = torch.zeros(len(every), dtype=torch.long)
@@ -144,7 +144,7 @@ def multiply_adds_of_weights(net: nn.Module, shape: Sequence[int]) -> dict[str, 
     layers = [(n, m) for n, m in net.named_modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
     hooks = [layer.register_forward_hook(note(name)) for name, layer in layers]
     with torch.no_grad():
-        net.eval()(torch.zeros(1, *shape))
+        net.eval()(torch.zeros(1, *shape, device=next(net.parameters()).device))
     for hook in hooks:
         hook.remove()
     return found
@@ -152,12 +152,12 @@ def multiply_adds_of_weights(net: nn.Module, shape: Sequence[int]) -> dict[str, 
 
 def best(groups: Groups, relevance: Tensor) -> Tensor:
     """Which groups are the most relevant of a layer; layers as a whole can all be done without."""
-    found = torch.zeros(groups.count + 1, dtype=torch.bool)
+    found = torch.zeros(groups.count + 1, dtype=torch.bool, device=groups.device)
     padded = torch.cat([relevance, relevance.new_full((1,), -torch.inf)])
     for index in () if groups.kind == "layers" else groups.index.values():
         here = index.flatten()
         found[here[padded[here].argmax()]] = True
-    return found[:-1]
+    return found[:-1].cpu()
 
 
 def mask_of(layer: str) -> str:

@@ -96,8 +96,9 @@ class CompressLoop(TrainLoop):
             with_weights_of_(net, VariationalConv2d)
         net.forget_shapes_()  # those of the layers before
         net = runtime.place(net)
-        prior = kind(net, groups, asked.strength)
+        prior = kind(net, [each.to(runtime.device) for each in groups], asked.strength)
         self.thinning = Thinning(net, model.shape, prior, by_time=asked.max_macs > 0)
+        self.thinning.to(runtime.device)
         self.good = copy.deepcopy(net)  # the smallest network so far that is accurate enough
         super().__init__(
             model.architecture,

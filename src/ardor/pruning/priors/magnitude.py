@@ -24,7 +24,7 @@ class Magnitude(Prior):
 
     def scores(self, groups: Groups) -> Tensor:
         """The score of each group."""
-        totals, layers = torch.zeros(2, groups.count)
+        totals, layers = torch.zeros(2, groups.count, device=groups.device)
         for name in groups.index:
             alone = groups.of_layer(name)
             squares = alone.sums({name: self.weights[name].square()})
