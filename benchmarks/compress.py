@@ -23,7 +23,7 @@ from ardor.pipeline.run import Run
 from ardor.runtime.files import read_json, write_json
 from ardor.runtime.origin import about
 
-PRIORS = ("laplace", "log-uniform", "magnitude")
+PRIORS = ("log-uniform", "magnitude", "laplace")
 MEASURED = ("test_accuracy", "params", "nonzero_params", "macs")
 # As the networks of the literature are trained: on images as they are.
 PLAIN = {"optimiser": "adam", "rate": 1e-3, "weight_decay": 0.0, "batch": 100, "augment": []}
@@ -42,11 +42,11 @@ class Part:
 PARTS = {
     "lenet": Part(
         train={**PLAIN, "epochs": 20, "average": 0.999},
-        compress={"epochs": 20, "strength": 1e-2},
+        compress={"epochs": 16, "multiple": 1},
         cases={
             "LeNet-300-100, 60 times": (
                 "lenet300",
-                {"groups": ["weights"], "times_smaller": 60, "epochs": 60},
+                {"groups": ["weights"], "times_smaller": 60, "epochs": 30},
             ),
             "LeNet-5, 200 times": ("lenet5", {"groups": ["weights"], "times_smaller": 200}),
             "LeNet-5, as 3-12-200": ("lenet5", {"groups": ["filters"], "max_macs": 141_200}),
@@ -60,10 +60,12 @@ PARTS = {
             "optimiser": "sgd",
             "rate": 0.05,
             "weight_decay": 5e-4,
+            "groups": ["filters"],
         },
         cases={
-            "2 times": ("resnet20", {"groups": ["filters"], "max_macs": 20_400_000}),
-            "4 times": ("resnet20", {"groups": ["filters"], "max_macs": 10_200_000}),
+            "2 times, any widths": ("resnet20", {"max_macs": 20_400_000, "multiple": 1}),
+            "4 times, widths of 8": ("resnet20", {"max_macs": 10_200_000, "multiple": 8}),
+            "2 times, widths of 16": ("resnet20", {"max_macs": 20_400_000, "multiple": 16}),
         },
     ),
 }
@@ -119,7 +121,7 @@ def compressed(asked: argparse.Namespace, case: str, prior: str, seed: int) -> d
         run = ardor.resume(folder)
     else:
         own = {**part.compress, **wanted}
-        settings = {"train": {**part.train, "time": 0.0}, "compress": own, "seed": seed}
+        settings = {"compress": own, "seed": seed}
         run = ardor.compress(begun.folder, asked.data, settings, prior=prior, folder=folder)
     seconds = run.metrics["stages"]["compress"]["core_seconds"]
     facts = {"case": case, "prior": prior, "seed": seed, "cpu_seconds": seconds}

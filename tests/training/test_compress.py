@@ -66,7 +66,7 @@ def made(
     model: Model, images: Images, folder: Path, runtime: Runtime | None = None, **asked: Any
 ) -> tuple[Model, list[dict[str, float]]]:
     own = {name: asked.pop(name) for name in TrainConfig.model_fields.keys() & asked.keys()}
-    wanted = CompressConfig(**{"cycles": 3, "strength": 1e-3, **asked})
+    wanted = CompressConfig(**{"cycles": 3, "strength": 1e-3, "multiple": 1, **asked})
     config = CONFIG.model_copy(update=own)
     machine = runtime or Runtime.start("cpu", 0)
     found = compress(model, images, config, wanted, run=folder, runtime=machine)
@@ -167,7 +167,7 @@ def test_what_has_left_stays_away_while_the_rest_learns(
 
 def loop_of(model: Model, images: Images, folder: Path, **asked: Any) -> CompressLoop:
     own = {name: asked.pop(name) for name in TrainConfig.model_fields.keys() & asked.keys()}
-    wanted = CompressConfig(**{"cycles": 3, "strength": 1e-3, **asked})
+    wanted = CompressConfig(**{"cycles": 3, "strength": 1e-3, "multiple": 1, **asked})
     config, runtime = CONFIG.model_copy(update=own), Runtime.start("cpu", 0)
     parts = split_validation(images, config, 0)
     return CompressLoop(model, parts, config, wanted, folder, runtime)
@@ -400,3 +400,15 @@ def test_a_size_below_the_last_filters_gives_the_nearest_and_says_so(
     assert 3 < size(small).params < size(model).params / 8
     (line,) = (note for note in told if note and "cannot become" in note)
     assert "\n" not in line
+
+
+def test_layers_end_with_widths_that_a_runtime_is_fast_at(
+    model: Model, bright: Images, tmp_path: Path
+) -> None:
+    """Of six or twelve channels four or eight, or all; and they do something, all of them."""
+    small = compact(made(model, bright, tmp_path, times_smaller=1.8, multiple=4)[0], 4)
+    layers = [m for m in small.net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
+    widths = [len(layer.weight) for layer in layers]
+    assert any(width in (4, 8) for width in widths)
+    assert all(width in (2, 4, 6, 8, 12) for width in widths)
+    assert all(layer.weight.flatten(1).any(1).all() for layer in layers)

@@ -45,7 +45,7 @@ def compressed(run: Run) -> tuple[Model, dict[str, float]]:
         runtime=run.runtime(),
         unlabelled=more,
     )
-    masked, small = found.model, compact(found.model)
+    masked, small = found.model, compact(found.model, run.config.compress.multiple)
     difference = checked_difference(run, masked, small)
     if then.epochs and run.config.compress.settle:
         small = settled(run, small, then)

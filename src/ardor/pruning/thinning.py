@@ -18,6 +18,7 @@ from ardor.spaces import Net
 Fits = Callable[[Net], bool]  # whether a smaller network is small enough
 GONE = -30.0  # log sigma^2 of a weight that has left: it brings no noise either
 CLOSE = 2000  # parts of all groups: nearer to the largest network that fits nobody needs to come
+WIDTHS = ("filters", "channels")  # kinds of groups by which layers become narrower
 STAYS = 2**62  # the rank of a group that stays, whatever leaves
 
 
@@ -25,10 +26,16 @@ class Thinning(nn.Module):
     """The masks of a network's weights, and the prior by which they are chosen."""
 
     def __init__(
-        self, net: Net, shape: tuple[int, int, int], prior: Prior, *, by_time: bool = False
+        self,
+        net: Net,
+        shape: tuple[int, int, int],
+        prior: Prior,
+        *,
+        by_time: bool = False,
+        multiple: int = 1,  # of which widths are, or whole
     ) -> None:
         super().__init__()
-        self.prior, self.shape = prior, shape
+        self.prior, self.shape, self.multiple = prior, shape, multiple
         # What a group's relevance is divided by: all weights cost alike, or by their multiply-adds.
         self.costs = multiply_adds_of_weights(net, shape) if by_time else {}
         self._net = [net]  # in a list, as its weights are saved elsewhere
@@ -70,7 +77,7 @@ class Thinning(nn.Module):
     def smaller(self, ranks: Sequence[Tensor], removed: int) -> Net:
         """The network with so many groups removed, and without dead channels."""
         net = without_dead(self.without(ranks, removed), self.shape)
-        take_dead_channels_out_(net, self.shape)
+        take_dead_channels_out_(net, self.shape, self.multiple)
         return net
 
     @torch.no_grad()
@@ -82,6 +89,8 @@ class Thinning(nn.Module):
         parameters = dict(net.named_parameters())
         for groups, rank in zip(self.prior.groups, ranks, strict=True):
             stays = torch.cat([rank > removed, torch.ones(1, dtype=torch.bool)])
+            if groups.kind in WIDTHS:
+                fill_up_(stays, rank, groups, self.multiple)
             weights = {f"{name}.weight": index for name, index in groups.index.items()}
             for name, index in {**weights, **groups.shifts}.items():
                 if name in parameters:  # a layer may have no bias
@@ -126,6 +135,18 @@ def ranked(prior: Prior, costs: Mapping[str, float]) -> list[Tensor]:
     ranks[open_[(every / price)[open_].argsort(stable=True)]] = torch.arange(1, len(open_) + 1)
     ranks[stays] = STAYS
     return list(torch.split(ranks, [len(each) for each in relevance]))
+
+
+def fill_up_(stays: Tensor, rank: Tensor, groups: Groups, multiple: int) -> None:
+    """Has the most relevant of those that would leave stay, until each layer has a good width."""
+    layers = [index.flatten().cpu() for index in groups.index.values()]
+    ranks, before = torch.cat([rank, rank.new_zeros(1)]), -1
+    while (now := int(stays.sum())) != before:
+        before = now
+        for here in layers:
+            missing = -int(stays[here].sum()) % multiple
+            gone = here[~stays[here]]
+            stays[gone[ranks[gone].argsort(descending=True, stable=True)[:missing]]] = True
 
 
 def mean_cost(groups: Groups, weights: Mapping[str, Tensor], costs: Mapping[str, float]) -> Tensor:

@@ -147,6 +147,7 @@ class CompressConfig(Settings):
     weight_decay: Amount = 0.0
     average: Share = 0.99  # momentum of the mean of weights over steps; 0: no mean
     cycles: Count = 10  # in which groups leave, between two of which what is left learns
+    multiple: Count = 4  # widths are multiples of it: onnxruntime is slow at others, fastest at 16
     settle: Share = 0.5  # of the epochs, in which what is left is trained by itself, at the end
     keep_accuracy: Accuracy = 0.0  # the smallest network that is this accurate; 0 is off
     max_params: int = Field(default=0, ge=0, le=10**12)  # not zero, at most; 0 is off

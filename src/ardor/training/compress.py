@@ -89,7 +89,7 @@ class CompressLoop(TrainLoop):
         kind = priors.find(asked.prior)
         net = copy.deepcopy(model.net)
         plain_(net)
-        self.whole = Sizes.of(compact(net, model.shape), model.shape)
+        self.whole = Sizes.of(compact(net, model.shape, asked.multiple), model.shape)
         self.end = sizing.asked_size(asked, self.whole)
         groups = groups_in(net, model.shape, asked.groups)
         if kind.variational:
@@ -97,7 +97,8 @@ class CompressLoop(TrainLoop):
         net.forget_shapes_()  # those of the layers before
         net = runtime.place(net)
         prior = kind(net, [each.to(runtime.device) for each in groups], asked.strength)
-        self.thinning = Thinning(net, model.shape, prior, by_time=asked.max_macs > 0)
+        by_time, multiple = asked.max_macs > 0, asked.multiple
+        self.thinning = Thinning(net, model.shape, prior, by_time=by_time, multiple=multiple)
         self.thinning.to(runtime.device)
         self.good = copy.deepcopy(net)  # the smallest network so far that is accurate enough
         super().__init__(
@@ -221,7 +222,7 @@ class CompressLoop(TrainLoop):
         if self.average:
             self.thinning.hold(self.average.net)
         if number == self.asked.cycles and self.asked.sized and not now.fits(self.end):
-            self.say(sizing.out_of_reach(self.end, now, self.asked.groups))
+            self.say(sizing.out_of_reach(self.end, now, self.asked))
 
     def wanted(self, number: int) -> Sizes:
         """How large the network may be in a cycle."""

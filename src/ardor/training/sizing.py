@@ -1,6 +1,5 @@
 """How large a network may be while it gets smaller, cycle by cycle, and what is said of that."""
 
-from collections.abc import Sequence
 from math import inf
 
 from ardor.models.sizes import Sizes
@@ -25,11 +24,12 @@ def size_in_cycle(whole: Sizes, end: Sizes, share: float) -> Sizes:
     return whole.towards(end, 1 - (1 - share) ** 2)
 
 
-def out_of_reach(end: Sizes, now: Sizes, groups: Sequence[str]) -> str:
+def out_of_reach(end: Sizes, now: Sizes, asked: CompressConfig) -> str:
     """What there is to say where a network cannot become as small as was asked for."""
+    widths = f", with widths that are multiples of {asked.multiple}" if asked.multiple > 1 else ""
     return (
-        f"as small as asked, {in_words(end)}, it cannot become by its {', '.join(groups)}: "
-        f"the smallest has {in_words(now)}"
+        f"as small as asked, {in_words(end)}, it cannot become by its {', '.join(asked.groups)}"
+        f"{widths}: the smallest has {in_words(now)}"
     )
 
 
