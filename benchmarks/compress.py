@@ -37,20 +37,28 @@ class Part:
     train: Mapping[str, Any]
     compress: Mapping[str, Any]
     cases: Mapping[str, tuple[str, Mapping[str, Any]]]  # name -> network, and what is asked
+    images: Mapping[str, Mapping[str, Any]]  # settings of learning that are not the usual ones
 
 
 PARTS = {
     "lenet": Part(
         train={**PLAIN, "epochs": 20, "average": 0.999},
-        compress={"epochs": 16, "multiple": 1},
+        compress={"multiple": 1},
         cases={
             "LeNet-300-100, 60 times": (
                 "lenet300",
-                {"groups": ["weights"], "times_smaller": 60, "epochs": 30},
+                {"groups": ["weights"], "times_smaller": 60, "epochs": 60, "strength": 1e-2},
             ),
-            "LeNet-5, 200 times": ("lenet5", {"groups": ["weights"], "times_smaller": 200}),
-            "LeNet-5, as 3-12-200": ("lenet5", {"groups": ["filters"], "max_macs": 141_200}),
+            "LeNet-5, 200 times": (
+                "lenet5",
+                {"groups": ["weights"], "times_smaller": 200, "epochs": 20, "strength": 1e-2},
+            ),
+            "LeNet-5, as 3-12-200": (
+                "lenet5",
+                {"groups": ["filters"], "max_macs": 141_200, "epochs": 24, "settle": 0.66},
+            ),
         },
+        images={"LeNet-300-100, 60 times": PLAIN, "LeNet-5, 200 times": PLAIN},
     ),
     "resnet20": Part(
         train={"time": "30m"},
@@ -67,6 +75,7 @@ PARTS = {
             "4 times, widths of 8": ("resnet20", {"max_macs": 10_200_000, "multiple": 8}),
             "2 times, widths of 16": ("resnet20", {"max_macs": 20_400_000, "multiple": 16}),
         },
+        images={},
     ),
 }
 
@@ -80,12 +89,15 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--case", nargs="+", help="Some cases alone.")
+    parser.add_argument("--prior", nargs="+", help="Some priors alone.")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     runs = read_json(asked.result)["runs"] if asked.result.exists() else []
     done = {(run["case"], run["prior"], run["seed"]) for run in runs}
     for case, prior, seed in every(PARTS[asked.part], asked.seeds):
-        if (case, prior, seed) not in done:
+        wanted = case in (asked.case or [case]) and prior in (asked.prior or [prior])
+        if wanted and (case, prior, seed) not in done:
             runs.append(compressed(asked, case, prior, seed))
             write_json(asked.result, result(asked, runs))
 
@@ -121,7 +133,7 @@ def compressed(asked: argparse.Namespace, case: str, prior: str, seed: int) -> d
         run = ardor.resume(folder)
     else:
         own = {**part.compress, **wanted}
-        settings = {"compress": own, "seed": seed}
+        settings = {"train": part.images.get(case, {}), "compress": own, "seed": seed}
         run = ardor.compress(begun.folder, asked.data, settings, prior=prior, folder=folder)
     seconds = run.metrics["stages"]["compress"]["core_seconds"]
     facts = {"case": case, "prior": prior, "seed": seed, "cpu_seconds": seconds}
@@ -141,7 +153,11 @@ def result(asked: argparse.Namespace, runs: list[dict[str, Any]]) -> dict[str, A
         "threads": asked.threads,
         "bench": f"compress-{asked.part}",
         "measure": "compress",
-        "settings": {"train": dict(part.train), "compress": dict(part.compress)},
+        "settings": {
+            "train": dict(part.train),
+            "compress": {case: {**part.compress, **own} for case, (_, own) in part.cases.items()},
+            "learning": {case: dict(own) for case, own in part.images.items()},
+        },
         "table": [row(*key, own) for key, own in sorted(rows.items())],
         "runs": runs,
     }
