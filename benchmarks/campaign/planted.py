@@ -20,11 +20,11 @@ SLOW = ("onnx", "resumed", "damaged", "halving_stem", "number_of_parameters", "b
 PLANTS = r"""
 the search sees the test images | pipeline/stages.py
 ? pipeline/images_apart:decide pipeline/prune_stage:looks
-- run.dataset.train, run.config.search
-+ run.dataset.test, run.config.search
+- run.images.train, run.config.search
++ run.images.test, run.config.search
 the search sees the test images as well | pipeline/stages.py
 ? pipeline/images_apart:decide pipeline/prune_stage:looks
-- run.dataset.train, run.config.search
+- run.images.train, run.config.search
 + type(run.dataset.train)(*(
 + __import__("torch").cat([getattr(half, name) for half in (run.dataset.train, run.dataset.test)])
 + for name in ("pixels", "labels"))), run.config.search
@@ -44,12 +44,12 @@ the network is trained on test images as well | pipeline/stages.py
 + for name in ("pixels", "labels"))),
 the test figures are of training images | pipeline/stages.py
 ? pipeline/images_apart:test_figures pipeline/prune_stage:looks
-- return "test", run.dataset.test
-+ return "test", run.dataset.train
+- return "test", images.test
++ return "test", images.train
 the pruning curve is of test images | pipeline/prune_stage.py
 ? pipeline/prune_stage:looks
-- split_validation(run.dataset.train
-+ split_validation(run.dataset.test
+- split_validation(run.images.train
++ split_validation(run.images.test
 the pruning curve is of training images | pipeline/prune_stage.py
 ? pipeline/prune_stage:looks
 - (to_watch, "validation") if
