@@ -92,8 +92,8 @@ the training watches by what it learns from | training/train.py
 + self.images = self.validation = parts[0]
 the training learns from what it watches by | training/train.py
 ? pipeline/images_apart:learns_from_all training/train:learns
-- return [images[part] for part in stratified(images.labels, shares, seed=seed)]
-+ return [images, images[stratified(images.labels, shares, seed=seed)[1]]]
+- return [learn if unlabelled is None else joined([learn, unlabelled]), watch]
++ return [images, watch]
 gates learn on the training half | searching/learner.py
 ? pipeline/images_apart:gates_learn_first searching/loop:gates
 - loss = self.loss(held_out, progress)
@@ -241,8 +241,8 @@ the KL is of the first layer only | spaces/_base.py
 +             layers[0].log_var,
 the KL of a training is divided by the batch | training/train.py
 ? training/train:kl training/objective:penalties
-- Batch(prepared, labels, len(self.images))
-+ Batch(prepared, labels, self.size)
+- Batch(prepared, labels, len(self.images), temperature)
++ Batch(prepared, labels, self.size, temperature)
 the KL of a search is divided by the batch | searching/loop.py
 ? searching/loop:kl training/objective:penalties methods/vinnas:terms
 - to(self.runtime.device), len(images))
@@ -269,8 +269,8 @@ the entropy is driven up | methods/vinnas.py
 + -total(entropy(gate)
 labels are not smoothed | training/objective.py
 ? training/objective:smooths searching/loop:gates training/train:learns
-- F.cross_entropy(main, labels, label_smoothing=smoothing)
-+ F.cross_entropy(main, labels)
+- F.cross_entropy(logits, labels, label_smoothing=smoothing)
++ F.cross_entropy(logits, labels)
 the rate of a search does not fall | searching/learner.py
 ? searching/loop:as_long searching/loop:rates
 - set_rate_(self.optimiser, rate_at(self.config, progress))
@@ -297,8 +297,8 @@ no path is ever dropped | training/train.py
 + 0.0
 the auxiliary head counts in full | training/objective.py
 ? training/objective:auxiliary training/train:learns
-- auxiliary_weight * nll
-+ nll
+- auxiliary_weight * torch.stack
++ torch.stack
 weights that were pruned learn again | training/train.py
 ? pipeline/prune_stage:zeros
 - torch.where(unpruned, weight.grad, 0.0)
