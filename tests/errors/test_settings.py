@@ -19,7 +19,7 @@ SETTINGS = [
     ("--set method.kl_gate=1", "unknown setting 'method.kl_gate'", "'method.kl_gates'"),
     ("--set space.chanels=4", "unknown setting 'space.chanels'", "'space.channels'"),
     ("--set network.chanels=3", "unknown setting 'network.chanels'", "'network.channels'"),
-    ("--set qqq=3", "unknown setting 'qqq'; known: data, device", "choose one"),
+    ("--set qqq=3", "unknown setting 'qqq'; known: compress, data, device", "choose one"),
     ("--set search.batch=0", "search.batch = 0 must be greater than or equal to 2", ""),
     ("--set search.rate=-1", "search.rate = -1 must be greater than 0", ""),
     ("--set search.rate=nan", "search.rate = nan must be a finite number", ""),
