@@ -412,3 +412,27 @@ def test_layers_end_with_widths_that_a_runtime_is_fast_at(
     assert any(width in (4, 8) for width in widths)
     assert all(width in (2, 4, 6, 8, 12) for width in widths)
     assert all(layer.weight.flatten(1).any(1).all() for layer in layers)
+
+
+@pytest.mark.parametrize(
+    ("name", "prior", "settings"),
+    [
+        ("resnet20", "laplace", {"channels": 4}),
+        ("resnet18", "magnitude", {"channels": 4}),
+        ("vgg16", "log-uniform", {"channels": 2}),
+        ("standins.joined", "laplace", {}),
+    ],
+)
+def test_networks_that_people_have_lose_channels_and_answer_alike(
+    name: str, prior: str, settings: dict[str, Any], bright: Images, tmp_path: Path
+) -> None:
+    space = spaces.make(name, {"image": (1, 8, 8), "classes": 2, **settings})
+    of = space.architecture({})
+    model = Model(space.build(of), Normalise.of(bright), of, CLASSES).eval()
+    most = size(model).macs * 6 // 10
+    masked, _ = made(model, bright, tmp_path, prior=prior, max_macs=most, epochs=1)
+    check_same_answers(masked, bright)
+    assert size(masked).macs <= most
+    outputs = [len(weight) for weight in weights_of(compact(masked).net).values()]
+    before = [len(weight) for weight in weights_of(model.net).values()]
+    assert sum(outputs) < sum(before)
