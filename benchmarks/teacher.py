@@ -24,10 +24,13 @@ from ardor.data import stratified
 from ardor.runtime.files import read_json, write_json
 from ardor.runtime.origin import about
 
-LABELLED, UNLABELLED = 6_000, 14_000
+LABELLED, UNLABELLED, CLASSES = 6_000, 14_000, 10
 ROWS: Mapping[str, Sequence[str]] = {
     "labels": (),
-    "labels and teacher": ("--teacher", "TEACHER", "--unlabelled", "MORE"),
+    "labels and teacher": (
+        *("--teacher", "TEACHER", "--teacher-classes", "CLASSES"),
+        *("--unlabelled", "MORE"),
+    ),
 }
 
 
@@ -53,7 +56,9 @@ def side_by_side(asked: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
     asked.runs.mkdir(exist_ok=True)
     few, more = (asked.runs / f"{name}-{seed}.npz" for name in ("few", "more"))
     write_images(asked.data, seed, few, more)
-    places = {"TEACHER": str(asked.teacher), "MORE": str(more)}
+    names = asked.runs / "classes.toml"  # labels in a file of arrays are numbers
+    names.write_text("".join(f'{number} = "{number}"\n' for number in range(CLASSES)))
+    places = {"TEACHER": str(asked.teacher), "MORE": str(more), "CLASSES": str(names)}
     going = []
     for number, (name, words) in enumerate(ROWS.items()):
         folder = asked.runs / f"student-{number}-{seed}"
