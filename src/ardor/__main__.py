@@ -94,6 +94,7 @@ def _run() -> int:
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except OSError as error:
+        _drop_output()
         what = f"use '{error.filename}'" if error.filename else "go on"
         return _reported(
             f"cannot {what}: {reason(error)}", "free some space, or use another place", 1
@@ -104,6 +105,15 @@ def _run() -> int:
             raise
         return _reported("not enough memory", _way_out(sys.argv[1:2]), 1)
     return 0
+
+
+def _drop_output() -> None:
+    """Drops what stdout does not take: Python would try again at its end, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupted() -> int:

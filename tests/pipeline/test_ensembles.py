@@ -203,7 +203,7 @@ def test_what_comes_too_late_is_named(tmp_path: Path) -> None:
     [
         (3, "'members' must be a list"),
         ([3], "not an architecture"),
-        ([{}], "does not belong to this space"),
+        ([{}], "decides none of them"),
         ([{"block1": ["branch3"]}], "does not belong to this space"),
     ],
 )
