@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--case", nargs="+", required=True)
     asked = parser.parse_args()
     folders = {(c, p): asked.runs / named(c, p, 0) for c in asked.case for p in PRIORS}
-    runs = [row(*key, folder, batch) for key, folder in folders.items() for batch in BATCHES]
+    there = {key: folder for key, folder in folders.items() if (folder / "model").exists()}
+    runs = [row(*key, folder, batch) for key, folder in there.items() for batch in BATCHES]
     cases = " ".join(f'"{case}"' for case in asked.case)
     words = f"docs/results/{asked.result.name} --runs runs --case {cases}"
     write_json(asked.result, {
